@@ -16,7 +16,13 @@ export {
 export { banJson, contentOf, dimensionJson, overrideJson, textOrHash, whoseJson } from './admin/lines.js';
 export { readChange, readOverrideLine, type OverrideLineDefaults } from './admin/override-lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
-export type { BannedKey, KeyVerdictFind, JudgedKey, PolicyVerdict } from './admin/finds.js';
+export {
+  useIn,
+  type BannedKey,
+  type KeyVerdictFind,
+  type JudgedKey,
+  type PolicyVerdict,
+} from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
 export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.js';
 export type { History, HistoryOptions, LimiterHistory } from './admin/history.js';

@@ -2,14 +2,17 @@ import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.j
 import { isOfFeature } from '../features/features.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
 import type { PolicySet } from '../contract/store.js';
+import { DeniedNow } from './denied-now.js';
 import { kernelOf, policyNameOf, verdictFind, type KeyVerdictFind, type JudgedKey } from './finds.js';
-import { knownLimiters, readersOf, tenancyIn, type KnownLimiter, type TierLimits } from './known-limiters.js';
+import { knownLimiters, readersOf, sharersOf, type KnownLimiter, type TierLimits } from './known-limiters.js';
+import { factsOf } from './likely-tiers.js';
 import { limiterOn, withLimiter } from './limiters.js';
 import { overrideOfAll, readOverrideOfAll } from './override-views.js';
 import { ofDimension } from './limits.js';
 import { whoseState } from './owners.js';
 import { callable } from './tenants.js';
 import type { FoundKey, Search, State } from './state.js';
+import { tenantVerdicts, usesOf } from './tenant-use.js';
 
 /** The subject of a search. */
 export interface Wanted {
@@ -35,6 +38,9 @@ interface Group {
 
 type Unreadable = Extract<KeyVerdictFind, { kind: 'unreadable' }>;
 
+/** A verdict, before it is compared with those of other tiers. */
+const CERTAIN = { certain: true, likely: true } as const;
+
 /** A fact about a key, and its owner text. */
 interface Verdict {
   readonly find: JudgedKey | Unreadable;
@@ -48,7 +54,8 @@ export class RecordFinder {
   /** The limiters in each tier, by their names in Redis keys. */
   readonly #known: ReadonlyMap<string, readonly KnownLimiter[]>;
   readonly #found = new Set<string>();
-  /** By limiter with several policies, the owners that were looked at: the states of an owner are on several pages. */
+  readonly #denied: DeniedNow;
+  /** By limiter with several policies or tiers, the owners that were looked at: the states of an owner are on several pages. */
   readonly #judged = new Map<KnownLimiter, Set<string>>();
   /** The number of Headgate's keys that were checked. */
   looked = 0;
@@ -58,6 +65,7 @@ export class RecordFinder {
   constructor(state: State, wanted: Wanted) {
     this.#state = state;
     this.#wanted = wanted;
+    this.#denied = new DeniedNow(state);
     this.#known = knownLimiters(wanted.limits);
   }
 
@@ -121,7 +129,7 @@ export class RecordFinder {
       const { scope, by, name, slot } = key.owner;
       const known = this.#known.get(scope);
       const isBan = key.id === BAN_TAG;
-      const sharing = isBan ? [] : (known ?? []).filter((each) => tenancyIn(each, key));
+      const sharing = isBan ? [] : sharersOf(known ?? [], key);
       for (const each of sharing) {
         const group = `${by} ${slot!.by} ${each.tier ?? ''} ${scope}`;
         if (!tenants.get(group)?.keys.push(key)) tenants.set(group, { known: each, keys: [key] });
@@ -180,26 +188,25 @@ export class RecordFinder {
     ];
     const all = (await Promise.all(verdicts)).flat();
     const others = all.filter(({ find }) => find.kind === 'unreadable').map(({ find }) => find);
-    const judged = all.flatMap(({ find, owner }) => (find.kind === 'unreadable' ? [] : [{ find, owner }]));
-    const denials = judged.filter(({ find }) => find.kind === 'limited');
-    const admissions = judged.filter(({ find }) => find.kind === 'admitted');
-    const admitting = new Set(admissions.map(({ owner }) => owner));
-    const denying = new Map<string, number>();
-    for (const { owner } of denials) denying.set(owner, (denying.get(owner) ?? 0) + 1);
-    for (const { owner } of denials) this.#found.add(`limited ${owner}`);
-    const isNew = ({ find, owner }: (typeof judged)[number]): boolean =>
+    const byOwner = new Map<string, JudgedKey[]>();
+    for (const { find, owner } of all) {
+      if (find.kind === 'unreadable') continue;
+      if (!byOwner.get(owner)?.push(find)) byOwner.set(owner, [find]);
+    }
+    const facts: { readonly owner: string; readonly find: JudgedKey }[] = [];
+    for (const [owner, finds] of byOwner)
+      for (const find of factsOf(finds)) {
+        // A key that changed its tier, or was charged beyond the limit, is denied nevertheless.
+        const isDenied = find.kind === 'limited' && !find.likely && (await this.#denied.has(find));
+        facts.push({ owner, find: isDenied ? { ...find, certain: true, likely: true } : find });
+      }
+    for (const { find, owner } of facts)
+      if (find.kind === 'limited' && find.likely) this.#found.add(`limited ${owner}`);
+    const isNew = ({ find, owner }: (typeof facts)[number]): boolean =>
       find.kind === 'limited'
         ? limited && this.#isNew(`is limited ${owner}`)
         : admitted && !this.#found.has(`limited ${owner}`) && this.#isNew(`admitted ${owner}`);
-    return [
-      ...others,
-      ...[...denials, ...admissions].filter(isNew).map(({ find: { tier, ...find }, owner }) => {
-        const certain = find.kind === 'admitted' || !admitting.has(owner);
-        // A key that several tiers deny is not limited in one of them.
-        const isOfTier = tier !== undefined && !(certain && denying.get(owner)! > 1);
-        return { ...find, ...(isOfTier && { tier }), certain };
-      }),
-    ];
+    return [...others, ...facts.filter(isNew).map(({ find }) => find)];
   }
 
   #judgedBy(known: KnownLimiter): Set<string> {
@@ -226,8 +233,8 @@ export class RecordFinder {
     );
     const owners = whole.map(({ owner }) => owner);
     const replies = await this.#state.look(set, owners);
-    // A look counts for the states of all policies.
-    if (set.policies.length > 1)
+    // A look counts for the states of all policies and tiers.
+    if (set.policies.length > 1 || this.#known.get(escapeName(name))!.length > 1)
       for (const [i, { text }] of owners.entries()) if (!(replies[i] instanceof Error)) judged.add(text);
     const finds = whole.map(async (key, i): Promise<Verdict['find'][]> => {
       const reply = replies[i]!;
@@ -244,7 +251,7 @@ export class RecordFinder {
         decision,
         isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
       );
-      return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), certain: true, ...find }];
+      return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find }];
     });
     return (await Promise.all(finds)).flatMap((some, i) =>
       some.map((find) => ({ find, owner: whole[i]!.owner.text })),
@@ -258,6 +265,7 @@ export class RecordFinder {
   ): Promise<Verdict[]> {
     const owners = [...new Map(keys.map(({ owner }) => [owner.text, owner])).values()];
     const own = ofDimension(limits, owners[0]!.slot!.by);
+    const uses = await usesOf(this.#state, limits.policies, keys);
     return withLimiter(
       limiterOn(this.#state, name, own, { isLive: limits.overrides ?? false }),
       async (limiter) => {
@@ -265,12 +273,14 @@ export class RecordFinder {
         const finds = owners.map(async (owner): Promise<Verdict[]> => {
           const [limitKey, tenant] = [owner.slot!.key, owner.key].map((each) => callable(this.#state, each));
           if (limitKey === undefined || tenant === undefined) return [];
-          const decision = ofLimiter(await limiter.peek({ [owner.slot!.by]: limitKey, [owner.by]: tenant }));
-          const find = verdictFind(decision, false);
+          const use = uses.get(owner.text);
+          const place = { [owner.slot!.by]: limitKey, [owner.by]: tenant };
+          const decision = ofLimiter(await limiter.peek(place, { weight: use?.weight }));
+          const find = { ...verdictFind(decision, false), policies: tenantVerdicts(decision, use) };
           return [
             {
               owner: owner.text,
-              find: { ...whoseState(owner), ...(tier !== undefined && { tier }), certain: true, ...find },
+              find: { ...whoseState(owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find },
             },
           ];
         });

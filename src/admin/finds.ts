@@ -26,8 +26,13 @@ export interface JudgedKey extends Whose {
   readonly key: string | Hash;
   /** The tier that denies the key. Absent for requests without a tier, and if several tiers read the state of the key and all of them deny it. */
   readonly tier?: string;
-  /** Whether every tier that reads the state of the key gives this verdict. False if another tier admits it. */
+  /**
+   * Whether the verdict holds whatever the tier of the key is. False if the key may have another tier, which admits it, or of which it has used
+   * another part.
+   */
   readonly certain: boolean;
+  /** Whether requests of the key may have this tier. False if its use shows that it has another tier, so it is not denied. */
+  readonly likely: boolean;
   /** The deciding policy. */
   readonly policy: string | null;
   /** The wait of a denied request, ms. Null if it would be admitted, or never. */
@@ -75,6 +80,8 @@ export interface PolicyVerdict {
   readonly limit: number;
   /** The part of a shared limit that the tenant may have now. Absent unless the verdict is about a tenant. */
   readonly share?: number;
+  /** The units of the share that the tenant used. Absent unless the verdict is about a tenant with state. */
+  readonly used?: number;
   /** The window, ms, or `null`. */
   readonly windowMs: number;
   /** Whether the policy only reports and never denies. */
@@ -87,6 +94,15 @@ export interface PolicyVerdict {
   readonly retryAfterMs: number | null;
   /** The time until the full quota is back, ms. */
   readonly resetAfterMs: number;
+}
+
+/** The units that a key used, and the quota that they are a part of: the limit, or the share of a tenant. */
+export function useIn({ limit, remaining, share, used }: PolicyVerdict): {
+  readonly used: number;
+  readonly quota: number;
+} {
+  if (share === undefined) return { used: limit - remaining, quota: limit };
+  return { used: used ?? Math.max(0, share - remaining), quota: share };
 }
 
 /** The verdicts of a decision with their policies. */
@@ -117,7 +133,7 @@ export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
 export function verdictFind(
   decision: LimiterDecision,
   overridden: boolean,
-): Omit<JudgedKey, keyof Whose | 'tier' | 'certain'> {
+): Omit<JudgedKey, keyof Whose | 'tier' | 'certain' | 'likely'> {
   const { allowed, policy = null, retryAfterMs = null } = decision;
   const kind = allowed ? 'admitted' : 'limited';
   return { kind, policy, retryAfterMs, policies: verdictsOf(decision), overridden };

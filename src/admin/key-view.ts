@@ -1,13 +1,15 @@
 import { ofLimiter } from '../limiter/decision.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { warnings } from './context.js';
-import { verdictsOf, type PolicyVerdict } from './finds.js';
+import type { PolicyVerdict } from './finds.js';
 import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
 import { overrideFor, type AppliedOverride } from './override-views.js';
 import type { Published } from './published.js';
 import { cannotBan, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
+import { tenantVerdicts, usesOf, type TenantUse } from './tenant-use.js';
+import type { Tenancy } from './tenants.js';
 
 /** A limiter's answer to a key. Absent values are null. */
 export interface KeyView {
@@ -24,8 +26,8 @@ export interface KeyView {
   /** Absent for the policies for requests without a tier. */
   readonly tier?: string;
   /**
-   * Whether requests of the key may have this tier. False if the key has charges, but only by policies of other tiers. A limiter certainly
-   * denies a key only if all its likely tiers deny it, because tiers with equal windows share their charges.
+   * Whether requests of the key may have this tier. False if the key has charges, but only by policies of other tiers, or more than this tier
+   * allows. A limiter certainly denies a key only if all its likely tiers deny it, because tiers with equal windows share their charges.
    */
   readonly likely: boolean;
   /** The cost of the verdicts. */
@@ -60,7 +62,7 @@ interface Asked {
   readonly key: string;
   readonly dimension: string;
   /** Of a tenant: the dimension and the key whose limit it shares. */
-  readonly within?: { readonly by: string; readonly key: string } | undefined;
+  readonly within?: Tenancy | undefined;
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
   readonly cost: number;
@@ -80,8 +82,9 @@ export async function outlook(state: State, published: Published, asked: Asked) 
     const { override, doubt: unfit } = isLive ? await overrideFor(limiter!, place) : { override: null };
     // A tenant is also denied by a ban of the key whose limit it shares.
     const owners = within ? [owner, counting] : [owner];
+    const use = within && own ? await useOf(state, own, within) : undefined;
     const [answer, rests, notes] = await Promise.all([
-      limiter?.peek(within ? { ...place, [dimension]: key } : place, { cost }),
+      limiter?.peek(within ? { ...place, [dimension]: key } : place, { cost, weight: use?.weight }),
       state.bans(owners),
       state.log.notesOf(owners),
     ]);
@@ -94,7 +97,9 @@ export async function outlook(state: State, published: Published, asked: Asked) 
     const policies = [...(limiter?.policies ?? []), ...(decision?.set.policies ?? [])];
     const charges = policies.map(({ id }) => ({ owner: counting, id }));
     const [banLife, ...lives] = await state.lives([{ owner: owners[at]!, id: BAN_TAG }, ...charges]);
-    const isCharged = lives.some((life) => life !== undefined);
+    const isStored = lives.some((life) => life !== undefined);
+    const hasOwnState = within !== undefined && within.states.length > 0;
+    const isCharged = hasOwnState ? use?.isOfWeight === true : isStored;
     const unseen = left > 0 ? doubt : undefined;
     const isUnseen = unseen?.code === 'NO_BAN';
     const isBanned = left > 0 && !isUnseen;
@@ -108,12 +113,12 @@ export async function outlook(state: State, published: Published, asked: Asked) 
         isBanned && (!decision || decision.allowed || retryAfterMs !== null)
           ? Math.max(left, retryAfterMs ?? 0)
           : retryAfterMs,
-      policies: decision ? verdictsOf(decision) : [],
+      policies: decision ? tenantVerdicts(decision, use) : [],
       bannedForMs: left,
       bannedBy: (left > 0 && note?.by) || null,
       banReason: (left > 0 && note?.reason) || null,
       override,
-      stored: isCharged || banLife !== undefined,
+      stored: isStored || banLife !== undefined,
       isCharged,
       known: published.scopes.has(name),
       warnings: warnings(unfit, isUnseen ? unseen : undefined),
@@ -121,4 +126,14 @@ export async function outlook(state: State, published: Published, asked: Asked) 
   } finally {
     await limiter?.close();
   }
+}
+
+/** The use of a tenant by the policies of one tier. All its states have one owner. */
+async function useOf(
+  state: State,
+  { policies }: Limits,
+  { states }: Tenancy,
+): Promise<TenantUse | undefined> {
+  const [use] = (await usesOf(state, policies, states)).values();
+  return use;
 }

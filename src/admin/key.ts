@@ -6,11 +6,12 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
 import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } from './context.js';
 import { outlook, type KeyView } from './key-view.js';
+import { likelyTiers } from './likely-tiers.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
 import type { Published } from './published.js';
 import { setsOf } from './sets.js';
 import type { State } from './state.js';
-import { asWhole, limitKeysOf, sharedLimits, type Within } from './tenants.js';
+import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './tenants.js';
 import { differing, doubtsOf, subjectIn } from './scope.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
 
@@ -30,7 +31,7 @@ interface Place {
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
   /** Of a tenant: the dimension and the key whose limit it shares. */
-  readonly within?: Within;
+  readonly within?: Tenancy;
 }
 
 /** A view, and whether the policies of its tier have charges of the key. */
@@ -126,11 +127,25 @@ function soleKeyOf(given: string, options: KeyOptions): void {
   if (isNetwork) throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
 }
 
-/** Marks the tiers that requests of the key may have: those with charges of it, or all if there are none. */
+/** Marks the tiers that requests of the key may have: of those with charges of it, those that its use fits. All if there are no charges. */
 function withLikely(views: readonly Charged[]): KeyView[] {
   const placeOf = ({ name, dimension, within }: KeyView): string => JSON.stringify([name, dimension, within]);
-  const charged = new Set(views.flatMap(([view, isCharged]) => (isCharged ? [placeOf(view)] : [])));
-  return views.map(([view, isCharged]) => ({ ...view, likely: isCharged || !charged.has(placeOf(view)) }));
+  const places = new Map<string, KeyView[]>();
+  for (const [view, isCharged] of views) {
+    const charged = places.get(placeOf(view)) ?? [];
+    places.set(placeOf(view), charged);
+    if (isCharged) charged.push(view);
+  }
+  const likely = new Set(
+    [...places.values()].flatMap((charged) => {
+      const fits = likelyTiers(charged.map(({ policies }) => policies));
+      return charged.filter((_, i) => fits[i]);
+    }),
+  );
+  return views.map(([view]) => ({
+    ...view,
+    likely: likely.has(view) || places.get(placeOf(view))!.length === 0,
+  }));
 }
 
 const countsBy = (policies: readonly Policy[], dimension: string): boolean =>
@@ -155,10 +170,10 @@ async function tenanciesIn(
   );
   if (wanted.length === 0) return [];
   const keys = await limitKeysOf(state, name, tenant, wanted);
-  return keys.flatMap(({ by, key, share }) =>
+  return keys.flatMap((within) =>
     sets.flatMap(([of, policies]): Place[] =>
-      sharedLimits(policies).some((each) => each.by === by && each.share === share)
-        ? [{ name, dimension: share, tier: of, limits: { ...limits, policies }, within: { by, key } }]
+      sharedLimits(policies).some((each) => each.by === within.by && each.share === within.share)
+        ? [{ name, dimension: within.share, tier: of, limits: { ...limits, policies }, within }]
         : [],
     ),
   );

@@ -18,6 +18,8 @@ export interface KnownLimiter {
   readonly policies: readonly CompiledPolicy[];
   readonly limits: Limits;
   readonly shared: readonly SharedLimit[];
+  /** The ids of the states of shared limits and of their tenants. */
+  readonly hidden: ReadonlySet<string>;
 }
 
 /** The limiters in each tier, by their names in Redis keys. */
@@ -28,10 +30,10 @@ export function knownLimiters(
     [...limits].map(([name, sets]) => {
       const inTiers = sets.map((own) => {
         // The key of a shared limit is judged as a whole, and its tenants apart.
-        const policies = visiblePolicies(compilePolicies('policies', orUnlimited(own.policies))).map(
-          (policy) => ({ ...policy, share: undefined }),
-        );
-        return { name, tier: own.tier, limits: own, policies, shared: sharedLimits(own.policies) };
+        const all = compilePolicies('policies', orUnlimited(own.policies));
+        const policies = visiblePolicies(all).map((policy) => ({ ...policy, share: undefined }));
+        const hidden = new Set(all.filter(({ isHidden }) => isHidden).map(({ id }) => id));
+        return { name, tier: own.tier, limits: own, policies, shared: sharedLimits(own.policies), hidden };
       });
       return [escapeName(name), inTiers];
     }),
@@ -39,22 +41,29 @@ export function knownLimiters(
 }
 
 /**
- * The limiters that read a state. With overrides, all tiers may: an override of another kind, such as another window or tier, has its own
- * policies.
+ * The limiters that may judge the key of a state: all tiers by its dimension, if one of them reads the state. With overrides, all may: an override
+ * of another kind, such as another window or tier, has its own policies.
  */
 export function readersOf(
   known: readonly KnownLimiter[],
   { owner: { by }, id }: FoundKey,
 ): readonly KnownLimiter[] {
-  return known.filter(
-    ({ policies, limits }) =>
-      policies.some((policy) => policy.by === by && policy.id === id) ||
-      (limits.overrides && policies.some((policy) => policy.by === by)),
+  const counting = known.filter(({ policies }) => policies.some((policy) => policy.by === by));
+  const isRead = counting.some(
+    ({ policies, limits }) => limits.overrides || policies.some((each) => each.by === by && each.id === id),
   );
+  return isRead ? counting : [];
 }
 
-/** The shared limit of which a state's key is a tenant. */
-export const tenancyIn = (
-  { shared }: KnownLimiter,
-  { owner: { by, slot } }: FoundKey,
-): SharedLimit | undefined => slot && shared.find((each) => each.by === slot.by && each.share === by);
+/** The limiters with a shared limit of which a state's key is a tenant: those that use the state, or, after an override of another kind, all. */
+export function sharersOf(
+  known: readonly KnownLimiter[],
+  { owner: { by, slot }, id }: FoundKey,
+): readonly KnownLimiter[] {
+  if (!slot) return [];
+  const sharing = known.filter(({ shared }) =>
+    shared.some((each) => each.by === slot.by && each.share === by),
+  );
+  const using = sharing.filter(({ hidden }) => hidden.has(id));
+  return using.length > 0 ? using : sharing;
+}

@@ -1,5 +1,6 @@
 import { HeadgateError } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
+import type { Policy } from '../contract/policy.js';
 import type { BanNote } from '../contract/ban-options.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
@@ -242,6 +243,19 @@ interface Found {
   readonly doubt: AdminWarning | undefined;
 }
 
+/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` for a dimension that only shares limits */
+function checkNoTenant(dimension: string, policies: readonly Policy[]): void {
+  if (policies.some(({ by = DEFAULT_DIMENSION }) => by === dimension)) return;
+  const shared = policies.find((policy) => 'share' in policy && policy.share === dimension);
+  if (!shared) return;
+  const { by = DEFAULT_DIMENSION } = shared;
+  throw wrongArgument(
+    `dimension: keys of '${dimension}' share the limit of a key of '${by}', and have no limit of their own. Their weights come from their ` +
+      `requests, their overrides or the policy, and only the program can override one: limiter.override({ ${by}, ${dimension} }, { weight: 5 }). To ` +
+      `change the whole limit, pass a key of '${by}'.`,
+  );
+}
+
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
 function inScope(
   published: Published,
@@ -254,6 +268,7 @@ function inScope(
   if (wish.key === undefined) return { wish, key: undefined, dimension, doubt: undefined };
   const limits = published.limitsOf(name);
   const policies = limits ? [...limits.policies, ...[...limits.tiers.values()].flat()] : [];
+  checkNoTenant(dimension, policies);
   const own = policiesBy(dimension, policies);
   const typed = typedKey(wish.key, { ...options, dimension });
   const [subject, doubt] = subjectIn(published, name, typed);

@@ -14,7 +14,7 @@ import { whoseState, withinOf, type Hash } from './owners.js';
 import { byDenials, type KeyRates, type Rates } from './rates.js';
 import { setsOf } from './sets.js';
 import type { FoundKey, State } from './state.js';
-import { callable } from './tenants.js';
+import { broughtWeight, callable } from './tenants.js';
 import { readTraffic } from './traffic.js';
 
 /** A tenant of a shared limit. */
@@ -39,7 +39,10 @@ export interface TenantView extends Rates {
   readonly used: number | null;
   /** The units that it could spend now. */
   readonly remaining: number;
-  /** The weight that a heavy tenant has now, or that of its override, or the policy's. Requests may have another one. */
+  /**
+   * The weight that the tenant's requests brought when it was heavy most recently, by which `share` and the answer are computed. Otherwise that of
+   * its override or of the policy. Requests of a light tenant may have another one.
+   */
   readonly weight: number;
   /** Whether it lately asked for more than its share, which bounds it. Null if `used` is. */
   readonly isHeavy: boolean | null;
@@ -149,7 +152,15 @@ async function candidatesOf(
     }
     if (all.size >= MAX_FOUND) break;
   }
-  return [...all.values()];
+  return withState([...all.values()]);
+}
+
+/** A tenant with state is not also one of the tiers in which it has none. */
+function withState(candidates: readonly Candidate[]): Candidate[] {
+  const tenantOf = ({ shared, key, within }: Candidate): string =>
+    JSON.stringify([shared.share, key, within]);
+  const stored = new Set(candidates.flatMap((each) => (each.found ? [tenantOf(each)] : [])));
+  return candidates.filter((each) => each.found !== undefined || !stored.has(tenantOf(each)));
 }
 
 async function viewsOf(
@@ -159,7 +170,8 @@ async function viewsOf(
   rates: readonly KeyRates[],
 ): Promise<TenantView[]> {
   const now = await state.now();
-  const views: TenantView[] = [];
+  /** By the shared state, the views in the tiers that use it. */
+  const views = new Map<string, ViewInTier[]>();
   for (const shared of new Set(candidates.map((each) => each.shared))) {
     const own = candidates.filter((each) => each.shared === shared);
     const { segments } = shared.hidden.params as unknown as SharesParams;
@@ -175,15 +187,30 @@ async function viewsOf(
         );
         // The states are in the order of the candidates that have one.
         const next = states.values();
-        const shown = some.map((candidate) => {
+        const shown = some.map(async (candidate) => {
           const saved = candidate.found && next.next().value;
-          return viewOf(limiter, candidate, saved, { name, now, rates, isLive });
+          const view = await viewOf(limiter, candidate, saved, { name, now, rates, isLive });
+          const inTier = { view, isOfWeight: saved?.weight === shared.hidden.params['weight'] };
+          const id = JSON.stringify([shared.hidden.id, view.key, view.within]);
+          if (!views.get(id)?.push(inTier)) views.set(id, [inTier]);
         });
-        views.push(...(await Promise.all(shown)));
+        await Promise.all(shown);
       }
     });
   }
-  return views;
+  return [...views.values()].map(inOneTier);
+}
+
+/** A tenant's view in one of the tiers that share a limit, and whether the tenant brought the weight of this tier. */
+interface ViewInTier {
+  readonly view: TenantView;
+  readonly isOfWeight: boolean;
+}
+
+/** The view in the tier whose weight the tenant brought. If its weight is unknown, the first tier that admits it, as it is light. */
+function inOneTier(views: readonly ViewInTier[]): TenantView {
+  const found = views.find(({ isOfWeight }) => isOfWeight) ?? views.find(({ view }) => view.allowed);
+  return (found ?? views.at(-1)!).view;
 }
 
 async function viewOf(
@@ -193,7 +220,7 @@ async function viewOf(
   { name, now, rates, isLive }: { name: string; now: number; rates: readonly KeyRates[]; isLive: boolean },
 ): Promise<TenantView> {
   const { tier, policy, hidden, share: dimension } = shared;
-  const decision = ofLimiter(await limiter.peek(place));
+  const decision = ofLimiter(await limiter.peek(place, { weight: broughtWeight(saved) }));
   const verdict = decision.policies.find((each) => each.name === policy.name);
   const override = isLive ? await limiter.overrideOf(place) : undefined;
   const use = saved && useOf(saved, hidden.params as unknown as SharesParams, now);
@@ -211,9 +238,7 @@ async function viewOf(
     share,
     used: use?.used ?? null,
     remaining,
-    weight: use?.isHeavy
-      ? saved!.weight
-      : (weightOfChange(override?.change, policy.name) ?? hidden.params['weight']!),
+    weight: broughtWeight(saved) ?? weightOfChange(override?.change, policy.name) ?? hidden.params['weight']!,
     isHeavy: use?.isHeavy ?? null,
     allowed,
     reason: allowed ? null : (decision.reason ?? null),
@@ -223,12 +248,8 @@ async function viewOf(
   };
 }
 
-/** The weight in a change of a policy. Undefined if the change does not name one. */
+/** The weight in a change of a policy. Undefined if the change does not name one. Only a change by fields may. */
 function weightOfChange(change: OverrideChange | undefined, policy: string): number | undefined {
-  if (typeof change === 'string') {
-    const [, weight] = / weight (\d+)/.exec(change) ?? [];
-    return weight === undefined ? undefined : Number(weight);
-  }
   if (typeof change !== 'object') return undefined;
   const { weight, [policy]: own } = change as Record<string, unknown>;
   return typeof weight === 'number' ? weight : weightOfChange(own as OverrideChange | undefined, policy);

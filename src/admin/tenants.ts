@@ -1,8 +1,9 @@
+import type { TenantState } from '../algorithms/sharing.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
 import { BAN_TAG, kindOfHash } from '../stores/keys.js';
 import type { Limits } from './limits.js';
-import type { Owner, State } from './state.js';
+import type { FoundKey, Owner, State } from './state.js';
 
 /** A limit that tenants share: the dimensions of its keys and of their tenants. */
 export interface SharedLimit {
@@ -47,30 +48,40 @@ export function callable({ kind }: State, key: Owner['key'] | undefined): string
   return kind === 'redis' && kindOfHash(key.hash) === 'hmac' ? `hmac:${key.hash}` : undefined;
 }
 
+/** The weight that a tenant's requests brought when it was heavy most recently. Undefined if it has been light since. */
+export const broughtWeight = (saved: TenantState | undefined): number | undefined =>
+  saved && saved.weight > 0 ? saved.weight : undefined;
+
+/** A key of a shared limit, with the states of a tenant that uses it. */
+export interface Tenancy extends Within {
+  readonly share: string;
+  readonly states: FoundKey[];
+}
+
 /** Finds the keys of a limiter's shared limits that a tenant uses, by a search of the limiter's state. */
 export async function limitKeysOf(
   state: State,
   name: string,
   tenant: string,
   shared: readonly SharedLimit[],
-): Promise<(Within & { readonly share: string })[]> {
-  const found = new Map<string, Within & { readonly share: string }>();
+): Promise<Tenancy[]> {
+  const found = new Map<string, Tenancy>();
   for await (const page of state.search({ name })) {
-    for (const { owner, id } of page) {
+    for (const each of page) {
+      const { owner, id } = each;
       if (id === BAN_TAG) continue;
       const { by, key, slot } = owner;
-      const limit = shared.find((each) =>
+      const limit = shared.find((some) =>
         slot
-          ? each.by === slot.by && each.share === by && isOf(state, owner, name, tenant)
-          : each.ofSlots && each.by === by,
+          ? some.by === slot.by && some.share === by && isOf(state, owner, name, tenant)
+          : some.ofSlots && some.by === by,
       );
       const limitKey = limit && callable(state, slot ? slot.key : key);
       if (limitKey === undefined) continue;
-      found.set(`${limit!.by} ${limit!.share} ${limitKey}`, {
-        by: limit!.by,
-        share: limit!.share,
-        key: limitKey,
-      });
+      const place = `${limit!.by} ${limit!.share} ${limitKey}`;
+      const tenancy = found.get(place) ?? { by: limit!.by, share: limit!.share, key: limitKey, states: [] };
+      found.set(place, tenancy);
+      if (slot) tenancy.states.push(each);
       if (found.size === MAX_LIMIT_KEYS) return [...found.values()];
     }
   }

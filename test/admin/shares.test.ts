@@ -82,3 +82,70 @@ for (const [kind, open] of Object.entries(places))
       ]);
     });
   });
+
+for (const [kind, open] of Object.entries(places))
+  describe(`admin of tenants whose requests bring weights, on ${kind}`, () => {
+    let place: Place;
+    const { make, known } = useLimiters(open, (opened) => (place = opened));
+    const weights = { a: 5, b: 2, c: 1 };
+    const within = 'provider p';
+
+    /** Spends as several tenants in turn, until each was denied several times. */
+    async function flood(spend: (tenant: keyof typeof weights) => Promise<{ allowed: boolean }>) {
+      for (let i = 0; i < 120; i++) for (const tenant of ['a', 'b', 'c'] as const) await spend(tenant);
+    }
+
+    it('computes shares and answers by the weights that heavy tenants brought', async () => {
+      const limiter = make({
+        name: 'llm',
+        store: place.store,
+        policies: 'q=800/1h by provider share tenant',
+      });
+      await known('llm');
+      await flood((tenant) =>
+        limiter.consume({ provider: 'p', tenant }, { weight: weights[tenant], cost: 10 }),
+      );
+      const found = await place.admin.tenants({ name: 'llm' });
+      expect(found).to.have.lengthOf(3);
+      const finds = new Map<unknown, JudgedKey>();
+      const search = await place.admin.keys({ name: 'llm', kinds: ['limited', 'admitted'] });
+      for await (const find of search)
+        if (find.kind === 'limited' || find.kind === 'admitted') finds.set(find.key, find);
+      for (const [tenant, weight] of Object.entries(weights)) {
+        const peeked = await limiter.peek({ provider: 'p', tenant }, { weight });
+        const { share, remaining, allowed } = peeked.policies[0]!;
+        const view = found.find(({ key }) => key === tenant)!;
+        expect(view).to.include({ isHeavy: true, weight, share, remaining, allowed, within });
+        expect(share).to.equal(weight * 100);
+        expect(finds.get(tenant)!.policies[0]).to.include({ share, remaining, allowed, used: view.used });
+        if (kind === 'sqlite') continue;
+        const [answer] = await place.admin.key(tenant, { name: 'llm', dimension: 'tenant' });
+        expect(answer!.policies[0]).to.include({ share, remaining, allowed, used: view.used });
+      }
+    });
+
+    it('shows a tenant in the tier whose weight it brought', async () => {
+      const tiers = {
+        free: ['q=800/1h by provider share tenant'],
+        plus: ['q=800/1h by provider share tenant weight 2'],
+        pro: ['q=800/1h by provider share tenant weight 5'],
+      };
+      const tierOf = { a: 'pro', b: 'plus', c: 'free' };
+      const limiter = make({ name: 'llm', store: place.store, tiers });
+      await known('llm');
+      await flood((tenant) => limiter.consume({ provider: 'p', tenant }, { tier: tierOf[tenant], cost: 10 }));
+      const found = await place.admin.tenants({ name: 'llm' });
+      expect(found.map(({ key, tier, share, weight }) => [key, tier, share, weight])).to.have.deep.members([
+        ['a', 'pro', 500, 5],
+        ['b', 'plus', 200, 2],
+        ['c', 'free', 100, 1],
+      ]);
+      if (kind === 'sqlite') return;
+      const views = await place.admin.key('a', { name: 'llm', dimension: 'tenant' });
+      expect(views.map(({ tier, likely }) => [tier, likely])).to.deep.equal([
+        ['free', false],
+        ['plus', false],
+        ['pro', true],
+      ]);
+    });
+  });

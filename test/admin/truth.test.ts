@@ -4,7 +4,7 @@ import { memoryStore } from 'headgate';
 import { createAdmin } from 'headgate/admin';
 import { sqliteFileOf } from '../../src/stores/sqlite/sqlite.js';
 import { limiterOn } from '../support/stores.js';
-import { all, places, useLimiters, type Place } from './stores.js';
+import { all, places, until, useLimiters, type Place } from './stores.js';
 
 for (const [kind, open] of Object.entries(places))
   describe(`admin, true views, on ${kind}`, () => {
@@ -21,13 +21,17 @@ for (const [kind, open] of Object.entries(places))
         allowed,
         likely,
       ]);
-      // Tiers with equal windows share their charges, so the tier of the key is one of two.
+      // Tiers with equal windows share their charges, but a key of tier ent would not have 6.
       expect(answers).to.deep.equal([
         ['free', true, false],
         ['pro', true, true],
-        ['ent', false, true],
+        ['ent', false, false],
       ]);
       expect(await place.admin.key('ada')).to.have.lengthOf(3);
+      // With 5, the tier of the key is one of two.
+      for (let i = 0; i < 5; i++) await limiter.consume('bob', { tier: 'pro' });
+      const likely = (await place.admin.key('bob', { name: 'api' })).filter((view) => view.likely);
+      expect(likely.map(({ tier }) => tier)).to.deep.equal(['pro', 'ent']);
     });
 
     it('lists a denied key once, and marks one that only some tiers deny', async () => {
@@ -36,12 +40,48 @@ for (const [kind, open] of Object.entries(places))
       await known('api');
       await limiter.consume('some', { tier: 'pro', cost: 6 });
       await limiter.consume('all', { tier: 'ent', cost: 200 });
+      await limiter.consume('open', { tier: 'pro', cost: 5 });
       const limited = await all(place.admin.limited({ name: 'api' }));
-      const facts = limited.map(({ key, tier, certain }) => ({ key, tier, certain }));
+      const facts = limited.map(({ key, tier, certain, likely }) => ({ key, tier, certain, likely }));
       expect(facts).to.have.deep.members([
-        { key: 'some', tier: 'free', certain: false },
-        { key: 'all', tier: undefined, certain: true },
+        // A customer of tier free would not have 6 of 5.
+        { key: 'some', tier: 'free', certain: false, likely: false },
+        { key: 'all', tier: 'ent', certain: true, likely: true },
+        { key: 'open', tier: 'free', certain: false, likely: true },
       ]);
+      const search = await place.admin.keys({ name: 'api', kinds: ['limited', 'admitted'] });
+      const admitted = (await all(search)).flatMap((find) => (find.kind === 'admitted' ? [find] : []));
+      // A key that only an unlikely tier denies is also listed in its own.
+      expect(admitted.map(({ key, tier, policies }) => [key, tier, policies[0]!.remaining])).to.deep.equal([
+        ['some', 'pro', 94],
+      ]);
+    });
+
+    it('judges a key by the tier of which it alone has state, unless it is denied now', async () => {
+      const tiers = { free: ['m=5/1h'], pro: ['m=100/1h', 'day=1000/1d'] };
+      const limiter = make({ name: 'api', store: place.store, tiers });
+      await known('api');
+      await limiter.consume('pro', { tier: 'pro', cost: 5 });
+      const facts = async () => {
+        const search = await place.admin.keys({ name: 'api', kinds: ['limited', 'admitted'] });
+        return (await all(search)).flatMap((find) =>
+          find.kind === 'limited' || find.kind === 'admitted'
+            ? [[find.kind, find.tier, find.certain, find.likely]]
+            : [],
+        );
+      };
+      expect(await facts()).to.have.deep.members([
+        ['admitted', 'pro', true, true],
+        ['limited', 'free', false, false],
+      ]);
+      const views = await place.admin.key('pro', { name: 'api' });
+      expect(views.map(({ tier, likely }) => [tier, likely])).to.deep.equal([
+        ['free', false],
+        ['pro', true],
+      ]);
+      // A customer that changed to tier free still has the state of tier pro.
+      expect((await limiter.consume('pro', { tier: 'free' })).allowed).to.equal(false);
+      await until(async () => (await facts()).some(([, , certain, likely]) => certain && likely));
     });
 
     it('says that a reset frees the slots of running work', async () => {

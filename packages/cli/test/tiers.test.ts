@@ -71,12 +71,17 @@ for (const kind of serverKinds) {
         (await jsonLines('list', '--name', 'api', ...where, ...more)).map((find) => find['kind']);
       expect(await kinds('--limited', '--tier', 'free')).to.deep.equal(['limited']);
       expect(await kinds('--limited', '--tier', 'pro')).to.deep.equal([]);
-      expect(await kinds()).to.deep.equal(['limited']);
+      expect(await kinds()).to.deep.equal([]);
+      expect(await kinds('--hypothetical')).to.deep.equal(['limited']);
       // Without a tier, a key is judged in every tier that reads its state.
-      const [find, ...others] = await jsonLines('list', '--limited', ...where);
+      const [find, ...others] = await jsonLines('list', '--limited', '--hypothetical', ...where);
       expect(find).to.include({ name: 'api', key: 'user:1', tier: 'free', policy: 'm', certain: false });
       expect(others).to.deep.equal([]);
-      const { stdout } = await headgate(['list', '--limited', ...where]);
+      const plain = await headgate(['list', '--limited', ...where]);
+      expect(plain.stdout).to.match(
+        /^0 limited; .*\n1 key would be limited only in a tier that it does not have, .*: add --hypothetical\.$/m,
+      );
+      const { stdout } = await headgate(['list', '--limited', '--hypothetical', ...where]);
       expect(stdout)
         .to.match(/^user:1 +would be limited in tier free +m /m)
         .and.contain('\n0 limited, 1 limited only in some tiers; ');
@@ -87,13 +92,26 @@ for (const kind of serverKinds) {
       expect(all[0]).to.include({ key: 'user:1', certain: true });
     });
 
+    it('list --above judges a key by the tiers that it may have', async () => {
+      await limiter.consume('pro', { cost: { m: 30, burst: 1 }, tier: 'pro' });
+      await limiter.consume('open', { cost: 9, tier: 'free' });
+      const { stdout } = await headgate(['list', '--above', '25', ...where]);
+      const rows = stdout.match(/^(?:pro|open) .*/gm)!.map((row) => row.replace(/ {2,}/g, '  '));
+      expect(rows).to.deep.equal([
+        'pro  admitted in tier pro  m: 70 left, burst: 19 left  -',
+        'open  admitted if it came in tier free  m: 1 left  -',
+      ]);
+    });
+
     it('key shows the answer of every tier', async () => {
       const { stdout, code } = await headgate(['key', 'user:1', ...where]);
       // The key may be of tier pro, which admits it.
       expect(code).to.equal(0);
       expect((await headgate(['key', 'user:1', '--tier', 'free', ...where])).code).to.equal(3);
       expect(stdout)
-        .to.match(/^api \(tier free\) +user:1 +denied \(quota-exceeded\) +\d.* m: 0 of 10 per 1m +-$/m)
+        .to.match(
+          /^api \(tier free\) +user:1 +would be denied \(quota-exceeded\) +\d.* m: 0 of 10 per 1m +-$/m,
+        )
         .and.match(/^api \(tier pro\) +user:1 +allowed +- +m: 85 of 100 per 1m, burst: 15 of 20 per 1h +-$/m);
     });
 
@@ -110,6 +128,42 @@ for (const kind of serverKinds) {
     });
   });
 }
+
+describe('override of a limiter with tiers, and of one with tenants', () => {
+  const prefix = freshPrefix();
+  const where = ['--redis', servers.redis.url, '--prefix', prefix];
+  const made: Limiter[] = [];
+  const make = (options: object) => {
+    const limiter = limiterOn(redisStore(clients.redis, { prefix, ...TELLING }), {
+      overrides: true,
+      ...options,
+    } as never);
+    made.push(limiter);
+    return told(where, (options as { name: string }).name);
+  };
+  after(() => Promise.all(made.map((limiter) => limiter.close())));
+
+  it('warns that a change of all keys applies to every tier', async () => {
+    await make({ name: 'api', tiers });
+    const all = ['override', '--all', '--name', 'api', ...where];
+    const { stderr, code } = await headgate([...all, 'm=60/1m']);
+    expect(code).to.equal(0);
+    expect(stderr).to.contain('applies to every tier of "api" with such a policy: free, pro.');
+    expect((await headgate([...all, '--remove'])).stderr).to.equal('');
+  });
+
+  it('says what the weight of a tenant depends on', async () => {
+    await make({ name: 'llm', policies: 'q=800/1m by provider share tenant' });
+    const { stderr, code } = await headgate([
+      ...['override', 'acme', '20/1m', '--dimension', 'tenant', '--name', 'llm'],
+      ...where,
+    ]);
+    expect(code).to.equal(2);
+    expect(stderr)
+      .to.contain("keys of 'tenant' share the limit of a key of 'provider'")
+      .and.contain('limiter.override({ provider, tenant }, { weight: 5 })');
+  });
+});
 
 describe('--tier of replay', () => {
   it('replays the policies of one tier', async () => {

@@ -1,3 +1,4 @@
+import { useIn } from 'headgate/admin';
 import { CachedByName } from './cached.js';
 import type { Show, ShownKey } from './hidden.js';
 import { isUnknown, type Searches } from './searches.js';
@@ -18,6 +19,8 @@ export interface NearKey {
   readonly key: ShownKey;
   readonly dimension?: string;
   readonly tier?: string;
+  /** False if the key may have another tier, in which it has used another part. Absent otherwise. */
+  readonly certain?: false;
   readonly policy: string;
   readonly used: number;
   readonly limit: number;
@@ -64,11 +67,18 @@ export class Near {
     let read = 0;
     const take = (find: Parameters<Parameters<Searches['search']>[2]>[0]): boolean => {
       if (find.kind !== 'admitted' && find.kind !== 'limited') return false;
-      const { key, dimension, tier } = find;
-      for (const { name: policy, remaining, limit } of find.policies) {
-        const used = limit - remaining;
+      // Of tiers that the key does not have, judging by its use, no limit is near.
+      if (find.kind === 'limited' && !find.likely) return false;
+      const { key, dimension, tier, certain } = find;
+      for (const verdict of find.policies) {
+        const { used, quota: limit } = useIn(verdict);
         if (limit <= 0 || used < NEAR_SHARE * limit) continue;
-        const whose = { ...(dimension !== undefined && { dimension }), ...(tier !== undefined && { tier }) };
+        const policy = verdict.name;
+        const whose = {
+          ...(dimension !== undefined && { dimension }),
+          ...(tier !== undefined && { tier }),
+          ...(!certain && { certain: false as const }),
+        };
         found.push({
           id: JSON.stringify([key, dimension, tier, policy]),
           row: { key: this.#show(key), ...whose, policy, used, limit },
@@ -87,7 +97,8 @@ export class Near {
       if (this.#seen.size > 100) this.#seen.clear();
       this.#seen.set(name, new Map(found.map(({ id, row }) => [id, { used: row.used, at: now }])));
       const rows = found.map(({ id, row }) => ({ ...row, ...trendOf(row, before?.get(id), now) }));
-      rows.sort((a, b) => b.used / b.limit - a.used / a.limit);
+      const isOpen = ({ certain }: NearKey): number => Number(certain === false);
+      rows.sort((a, b) => isOpen(a) - isOpen(b) || b.used / b.limit - a.used / a.limit);
       return { rows: rows.slice(0, SHOWN), isCut: isCut || rows.length > SHOWN, isUnknown: false };
     } catch (error) {
       if (isUnknown(error)) return { rows: [], isCut: false, isUnknown: true };

@@ -23,6 +23,8 @@ export interface LimitedKeys {
   readonly rows: readonly object[];
   /** Whether the search ended early. */
   readonly isCut: boolean;
+  /** The number of keys that only tiers would deny that the keys do not have, judging by their use. */
+  readonly omitted: number;
   /** The number of keys without a known name. They may be denied, too. */
   readonly unnamed: number;
 }
@@ -71,17 +73,19 @@ export class Searches {
   async denied(name: string): Promise<Denied | null> {
     const rows: object[] = [];
     const bans: BannedKey[] = [];
+    let omitted = 0;
     try {
       const [search, isCut] = await this.search(
         { name, kinds: ['limited', 'banned'] },
         LIMITED_TIMEOUT_MS,
         (find) => {
           if (find.kind === 'banned' && bans.length < LIMITED_SHOWN) bans.push(find);
-          if (find.kind === 'limited') rows.push(this.#limitedRow(find));
+          if (find.kind === 'limited' && find.likely) rows.push(this.#limitedRow(find));
+          else if (find.kind === 'limited') omitted++;
           return rows.length === LIMITED_SHOWN;
         },
       );
-      return { limited: { rows, isCut, unnamed: search.unnamed }, bans };
+      return { limited: { rows, isCut, omitted, unnamed: search.unnamed }, bans };
     } catch (error) {
       if (isUnknown(error)) return null;
       throw error;

@@ -40,6 +40,49 @@ describe('keys near their limit', () => {
     await limiter.close();
   });
 
+  it('are judged by the tiers that they may have, and tenants by their share', async () => {
+    const store = memoryStore();
+    const made = [
+      createLimiter({ store, name: 'api', tiers: { free: '120/1h', pro: '900/1h' } }),
+      createLimiter({ store, name: 'llm', policies: 'q=800/1h by provider share tenant' }),
+    ] as const;
+    const near = new Near(new Searches(createAdmin(store), shown), shown);
+    await made[0].consume('pro', { tier: 'pro', cost: 200 });
+    await made[0].consume('busy', { tier: 'pro', cost: 880 });
+    await made[0].consume('open', { tier: 'free', cost: 120 });
+    const rows = async (name: string) =>
+      (await near.of(name)).rows.map(({ key, tier, used, limit, certain }) => [
+        key,
+        tier,
+        used,
+        limit,
+        certain,
+      ]);
+    expect(await rows('api')).to.deep.equal([
+      ['busy', 'pro', 880, 900, undefined],
+      ['open', 'free', 120, 120, false],
+    ]);
+    const spend = (tenant: string, weight: number) =>
+      made[1].consume({ provider: 'p', tenant }, { weight, cost: 10 });
+    for (let i = 0; i < 120; i++)
+      for (const [tenant, weight] of [
+        ['a', 3],
+        ['b', 1],
+      ] as const)
+        await spend(tenant, weight);
+    await spend('light', 1);
+    const tenants = await rows('llm');
+    const found = await createAdmin(store).tenants({ name: 'llm' });
+    expect(found).to.have.length(3);
+    expect(tenants).to.have.deep.members([
+      ['p', undefined, 800, 800, undefined],
+      ...found
+        .filter(({ used, share }) => used! >= 0.8 * share)
+        .map(({ key, used, share }) => [key, undefined, used, share, undefined]),
+    ]);
+    for (const limiter of made) await limiter.close();
+  });
+
   it('are unknown if the limits depend on the request', async () => {
     const store = memoryStore();
     const near = new Near(new Searches(createAdmin(store), shown), shown);

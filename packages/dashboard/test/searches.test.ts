@@ -72,6 +72,19 @@ describe('searches of the dashboard', () => {
     await limiter.close();
   });
 
+  it('list no denials by a tier that a key does not have, and count them', async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({ store, name: 'api', tiers: { free: '5/1h', pro: '100/1h' } });
+    const searches = new Searches(createAdmin(store), shown);
+    await limiter.consume('pro', { tier: 'pro', cost: 20 });
+    await limiter.consume('open', { tier: 'free', cost: 5 });
+    const found = await searches.denied('api');
+    expect(found?.limited).to.include({ isCut: false, omitted: 1 });
+    expect(found?.limited.rows).to.have.length(1);
+    expect(found?.limited.rows[0]).to.include({ key: 'open', tier: 'free', certain: false });
+    await limiter.close();
+  });
+
   it('are refused for names of limiters that do not exist', async () => {
     const store = memoryStore();
     const limiter = createLimiter({ store, name: 'api', policies: ['5/1m'] });

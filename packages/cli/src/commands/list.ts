@@ -5,6 +5,7 @@ import {
   type KeysOptions,
   type KeyVerdictFind,
   textOrHash,
+  useIn,
 } from 'headgate/admin';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError, usageError } from '../errors.js';
@@ -22,6 +23,7 @@ interface Options extends Shared {
   readonly banned?: boolean;
   readonly all?: boolean;
   readonly above?: number;
+  readonly hypothetical?: boolean;
   readonly count: number;
 }
 
@@ -52,6 +54,10 @@ export function register(program: CliCommand, io: Io): void {
       '--above <percent>',
       'only keys that have used more than this part of a limit, the most used first',
       integer('--above', 0, 100),
+    )
+    .option(
+      '--hypothetical',
+      'also keys that would be denied only by a tier that they do not have, judging by their use',
     )
     .limitOption(
       `the maximum number of facts other than bans, or 0 for all (default: ${DEFAULT_LIMIT}, with --json 0)`,
@@ -91,11 +97,13 @@ async function list(options: Options, io: Io): Promise<void> {
     });
     warn(io, search.warnings);
     try {
+      const plausible = new PlausibleFinds(search, options.hypothetical ?? false);
       const found =
         options.above === undefined
-          ? { finds: search, order: byKind }
-          : { finds: mostUsed(search, options.above), order: byUse };
+          ? { finds: plausible, order: byKind }
+          : { finds: mostUsed(plausible, options.above), order: byUse };
       const limited = await print({ search, ...found, most }, io, () => line(''));
+      if (!io.json && plausible.omitted > 0) await write(io, omittedText(plausible.omitted));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
     } finally {
       line('');
@@ -123,6 +131,28 @@ function kindsOf({
   if (!limited && !banned) return {};
   return { kinds: [...(banned ? (['banned'] as const) : []), ...(limited ? (['limited'] as const) : [])] };
 }
+
+/** The facts of a search, without denials by tiers that the keys do not have, unless these are wanted. */
+class PlausibleFinds implements AsyncIterable<KeyVerdictFind> {
+  readonly #search: KeySearch;
+  readonly #isHypothetical: boolean;
+  /** The number of omitted facts so far. */
+  omitted = 0;
+
+  constructor(search: KeySearch, isHypothetical: boolean) {
+    this.#search = search;
+    this.#isHypothetical = isHypothetical;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<KeyVerdictFind> {
+    for await (const find of this.#search)
+      if (this.#isHypothetical || find.kind !== 'limited' || find.likely) yield find;
+      else this.omitted++;
+  }
+}
+
+const omittedText = (omitted: number): string =>
+  `${many(omitted, 'key')} would be limited only in a tier that ${omitted === 1 ? 'it does' : 'they do'} not have, judging by the use: add --hypothetical.\n`;
 
 type Order = (a: KeyVerdictFind, b: KeyVerdictFind) => number;
 
@@ -161,11 +191,14 @@ async function print(
 /** The used part of the limit that a key has used most, in percent. */
 const usedOf = (find: KeyVerdictFind): number =>
   find.kind === 'limited' || find.kind === 'admitted'
-    ? Math.max(0, ...find.policies.map(({ limit, remaining }) => (100 * (limit - remaining)) / limit))
+    ? Math.max(0, ...find.policies.map(useIn).map(({ used, quota }) => (100 * used) / Math.max(1, quota)))
     : 0;
 
 /** The keys that have used more than a part of a limit, in percent, the most used first. */
-async function* mostUsed(search: KeySearch, above: number): AsyncGenerator<KeyVerdictFind> {
+async function* mostUsed(
+  search: AsyncIterable<KeyVerdictFind>,
+  above: number,
+): AsyncGenerator<KeyVerdictFind> {
   const finds: KeyVerdictFind[] = [];
   for await (const find of search) if (usedOf(find) > above) finds.push(find);
   yield* finds.sort(byUse);
@@ -210,7 +243,11 @@ const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted
 
 const byKind: Order = (a, b) =>
   KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || showKey(a).localeCompare(showKey(b), 'en');
-const byUse: Order = (a, b) => usedOf(b) - usedOf(a);
+/** Keys that may have another tier come last. */
+const byUse: Order = (a, b) => Number(isOpen(a)) - Number(isOpen(b)) || usedOf(b) - usedOf(a);
+
+const isOpen = (find: KeyVerdictFind): boolean =>
+  (find.kind === 'limited' || find.kind === 'admitted') && !find.certain;
 
 const columnsFor = ({ colors }: Io): Table<KeyVerdictFind> => ({
   key: showKey,
@@ -219,7 +256,7 @@ const columnsFor = ({ colors }: Io): Table<KeyVerdictFind> => ({
     if (find.kind === 'unreadable') return colors.red(`unreadable: ${printable(find.message)}`);
     if (find.kind !== 'state')
       return find.kind === 'admitted'
-        ? `admitted${inTier(find)}`
+        ? `admitted${find.certain ? inTier(find) : ` if it came${inTier(find) || ' without a tier'}`}`
         : find.certain
           ? colors.yellow(`limited${inTier(find)}`)
           : `would be limited${inTier(find)}`;

@@ -1,5 +1,6 @@
 import type { OverrideChange } from 'headgate';
 import {
+  type Admin,
   checkKey,
   DEFAULT_DIMENSION,
   dimensionJson,
@@ -83,8 +84,22 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
       throw at === undefined ? error.cause : usageError(`${at}: ${withoutPage(error.cause.message)}`);
     });
     for (const { warnings } of results) warn(io, warnings);
+    if (wishes.some(({ key, change }) => key === undefined && isForTiers(change)))
+      await warnOfTiers(admin, name, io);
     await report(results, wishes, name, io);
   });
+}
+
+/** Whether a change of all keys sets limits. */
+const isForTiers = (change: OverrideChange | undefined): boolean =>
+  change !== undefined && (typeof change === 'string' || !('tier' in change));
+
+async function warnOfTiers(admin: Admin, name: string, io: Io): Promise<void> {
+  const { limiters } = await admin.limiters({ name });
+  const tiers = Object.keys(limiters[0]?.configurations[0]?.tiers ?? {});
+  if (tiers.length === 0) return;
+  const message = `the change of all keys applies to every tier of ${JSON.stringify(name)} with such a policy: ${tiers.map((tier) => printable(tier)).join(', ')}.`;
+  warn(io, [{ code: 'ALL_TIERS', message }]);
 }
 
 const inLine = (at: string | undefined, check: () => unknown): unknown =>

@@ -92,7 +92,8 @@ function text(heading: string, outlook: KeyView, io: Io): string {
   if (policies.length === 0 && allowed) lines.push('The plan is unlimited: no policy applies.');
   else if (!stored) {
     lines.push(
-      'Nothing is stored: the key was not charged recently, or the limiter has another name, other keys or other policies.',
+      'Nothing is stored: the key was not charged recently, or the limiter has another name, other keys or other policies. Or a limiter behind ' +
+        'this one denied the requests, and their charge was given back: `headgate key` asks all limiters.',
     );
   }
   if (allowed === null)

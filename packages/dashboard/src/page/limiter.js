@@ -186,11 +186,17 @@ function Details({ row }) {
 function noneDenied(keys, limited) {
   if (limited?.unnamed > 0)
     return `Unknown: ${many(limited.unnamed, 'key')} came before the dashboard was created, so their names are unknown.`;
-  if (keys.length > 0 || limited?.isCut === false) return 'No key is denied.';
+  if (keys.length > 0 || limited?.isCut === false) return `No key is denied.${omittedText(limited)}`;
   return limited
     ? 'A search of a second found no denied key. There may be some: headgate list searches all keys.'
     : 'Unknown: the limits depend on the request.';
 }
+
+/** The keys that are not listed. @param {any} limited @returns {string} */
+const omittedText = (limited) =>
+  limited?.omitted > 0
+    ? ` ${many(limited.omitted, 'key')} would be denied only by a tier that ${limited.omitted === 1 ? 'it does' : 'they do'} not have, judging by the use.`
+    : '';
 
 /** The tier of a denied key. The tier of a key is unknown, so another tier may admit it. @param {any} key @returns {string} */
 function inTier({ tier, certain }) {
@@ -199,7 +205,7 @@ function inTier({ tier, certain }) {
 }
 
 /** The keys that are denied by their state. @param {any} props */
-function Limited({ rows, isCut }) {
+function Limited({ rows, isCut, omitted }) {
   return html`<h3>Denied now${isCut && html` <span class="quiet">the first ${rows.length}</span>`}</h3>
     <ul class="list">
       ${rows.map(
@@ -213,7 +219,8 @@ function Limited({ rows, isCut }) {
             </div>
           </li>`,
       )}
-    </ul>`;
+    </ul>
+    ${omitted > 0 && html`<p class="quiet">${omittedText({ omitted })}</p>`}`;
 }
 
 /** @param {string} action @param {any} subject */

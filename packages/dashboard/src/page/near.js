@@ -12,6 +12,12 @@ export function NearKeys({ name }) {
     ${isOpen ? html`<${NearRows} name=${name} />` : html`<p><button type="button" class="small" onClick=${() => setOpen(true)}>Find keys above 80 % of a limit</button></p>`}`;
 }
 
+/** The tier of a key, or the tier that it may have. @param {any} row @returns {string} */
+function tierOf({ tier, certain = true }) {
+  const where = tier ? `in tier ${printable(tier)}` : 'without a tier';
+  return certain ? (tier ? ` ${where}` : '') : ` if it came ${where}`;
+}
+
 /** @param {any} props */
 function NearRows({ name }) {
   const { value, error, isLoading } = useAnswer(
@@ -42,8 +48,7 @@ function NearRows({ name }) {
               <td data-label="Key"><${Key} of=${each.key} dimension=${each.dimension} /></td>
               <td data-label="Use">
                 <span class="nowrap">${count(each.used)} of ${count(each.limit)}</span>
-                <span class="quiet"
-                  >${printable(each.policy)}${each.tier ? ` in tier ${printable(each.tier)}` : ''}</span
+                <span class="quiet">${printable(each.policy)}${tierOf(each)}</span
                 ><${Bar}
                   share=${each.used / each.limit}
                   kind="bad"

@@ -23,7 +23,7 @@ export function Tenants({ rows }) {
           <th scope="col">Share and use</th>
           <th scope="col" class="number">
             <abbr
-              title="That of a heavy tenant now, of its override, or of the policy; requests may have another"
+              title="That of the requests of a heavy tenant; of a light one, that of its override or of the policy"
               >Weight</abbr
             >
           </th>

@@ -1,0 +1,64 @@
+import type { Algorithm } from '../contract/policy.js';
+import { useIn, type JudgedKey, type PolicyVerdict } from './finds.js';
+
+/** The algorithms whose state counts units, so that a key has used as many by the limit of each tier. */
+const COUNTING: ReadonlySet<string> = new Set<Algorithm>([
+  'sliding-window',
+  'sliding-log',
+  'fixed-window',
+  'calendar',
+  'concurrency',
+]);
+
+/** The state of a policy. Policies of several tiers may use one state. */
+const stateOf = ({ name, algorithm, windowMs }: PolicyVerdict): string => `${algorithm} ${windowMs} ${name}`;
+
+/**
+ * Whether requests of a key may have each tier. The store does not record tiers, but a key with state that only one tier uses has that tier,
+ * and a key that used more than the limit of a tier has another one.
+ *
+ * @param tiers the verdicts of each tier on the key
+ */
+export function likelyTiers(tiers: readonly (readonly PolicyVerdict[])[]): boolean[] {
+  const uses = new Map<string, number>();
+  for (const verdict of tiers.flat()) {
+    const [{ used }, state] = [useIn(verdict), stateOf(verdict)];
+    if (used > 0) uses.set(state, Math.max(used, uses.get(state) ?? 0));
+  }
+  const fits = tiers.map((policies) => {
+    const own = new Set(policies.map(stateOf));
+    const isOver = policies.some(
+      (each) => COUNTING.has(each.algorithm) && (uses.get(stateOf(each)) ?? 0) > each.limit,
+    );
+    return !isOver && [...uses.keys()].every((state) => own.has(state));
+  });
+  if (fits.includes(true)) return fits;
+  // The key had several tiers.
+  return tiers.map((policies) => policies.some((each) => uses.has(stateOf(each))));
+}
+
+/** The facts about a key, by the verdicts of the tiers: whether it is limited, and otherwise whether it is admitted. */
+export function factsOf(verdicts: readonly JudgedKey[]): JudgedKey[] {
+  const tiers = likelyTiers(verdicts.map(({ policies }) => policies));
+  const judged = verdicts.map((find, i) => ({ ...find, likely: tiers[i]! }));
+  const denials = judged.filter(({ kind, likely }) => kind === 'limited' && likely);
+  const admissions = judged.filter(({ kind, likely }) => kind === 'admitted' && likely);
+  const [denial] = denials;
+  if (denial) {
+    const certain = admissions.length === 0;
+    const { tier, ...find } = denial;
+    // A key that several tiers deny is not limited in one of them.
+    const isOfTier = tier !== undefined && !(certain && denials.length > 1);
+    return [{ ...find, ...(isOfTier && { tier }), certain }];
+  }
+  const unlikely = judged.find(({ kind }) => kind === 'limited');
+  const [first] = admissions.sort((a, b) => useShare(b) - useShare(a));
+  const certain = admissions.every((each) => useShare(each) === useShare(first!));
+  return [...(first ? [{ ...first, certain }] : []), ...(unlikely ? [{ ...unlikely, certain: false }] : [])];
+}
+
+/** The part of a limit, or of the share of a tenant, that a key has used most. */
+function useShare({ policies }: JudgedKey): number {
+  const uses = policies.map(useIn).filter(({ quota }) => quota > 0);
+  return Math.max(0, ...uses.map(({ used, quota }) => used / quota));
+}
