@@ -3,8 +3,9 @@ import { Bar, Spark } from './charts.js';
 import { policyParts } from './command.js';
 import { html } from './lib.js';
 import { NearKeys } from './near.js';
+import { Failure } from './outage.js';
 import { multiplied } from './plan.js';
-import { Act, Key, limitsText, Problem, subjectOf, useFold } from './parts.js';
+import { Act, Key, limitsText, subjectOf, Unknown, useFold, whyUncounted } from './parts.js';
 import { get, useAnswer } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
@@ -22,6 +23,8 @@ export const shareOf = ({ admitted, denied }) => (denied === 0 ? 0 : denied / (a
 export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle }) {
   const { name, policies, tiers, rates, causes, configurations, processes } = row;
   const all = rates.admitted + rates.denied;
+  const why = whyUncounted(row);
+  const unknown = why && html`<${Unknown} why=${why} />`;
   // A space would separate two ids.
   const id = `open-${encodeURIComponent(name.toWellFormed())}`;
   const tierNames = Object.keys(tiers);
@@ -48,16 +51,16 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
           ${policies.map((/** @type {string} */ text) => html`<${PolicyText} text=${text} />`)}${tierNames.length > 0 && html`<span>${many(tierNames.length, 'tier')}: ${printable(tierNames.join(', '))}</span>`}${row.dynamic && html`<span>by request</span>`}
         </div>
       </th>
-      <td data-label=${spanText}><${Spark} spark=${spark} minutes=${minutes} /></td>
-      <td class="number" data-label="Requests/s">${rate(all)}</td>
+      <td data-label=${spanText}>${unknown || html`<${Spark} spark=${spark} minutes=${minutes} />`}</td>
+      <td class="number" data-label="Requests/s">${unknown || rate(all)}</td>
       <td class="denied-cell" data-label="Denied">
-        ${rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`}
+        ${unknown || (rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`)}
       </td>
       <td class="number" data-label="Near limit">
-        ${near > 0 ? html`${count(near)}<span class="quiet">/min</span>` : None}
+        ${unknown || (near > 0 ? html`${count(near)}<span class="quiet">/min</span>` : None)}
       </td>
       <td data-label="Waiting">
-        ${queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`)}
+        ${unknown || (queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`))}
       </td>
       <td class="number" data-label="Processes">${processes || html`<span class="quiet">?</span>`}</td>
     </tr>
@@ -86,10 +89,10 @@ function Details({ row }) {
   const denied = keys.filter((/** @type {any} */ key) => key.denied > 0);
   const busy = keys.filter((/** @type {any} */ key) => key.denied === 0);
   return html`<div class="detail">
-    ${answer.error && html`<${Problem} text=${answer.error} />`}
+    <${Failure} answer=${answer} />
     <div class="detail-columns">
       <div>
-        ${tenants.length > 0 && html`<${Tenants} rows=${tenants} />`}
+        ${tenants.length > 0 && html`<${Tenants} rows=${tenants} why=${whyUncounted(row)} />`}
         ${
           limited?.rows.length > 0
             ? html`<${Limited} ...${limited} />`
@@ -105,7 +108,7 @@ function Details({ row }) {
           title="Busiest keys"
           rows=${busy}
           row=${row}
-          none=${denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
+          none=${whyUncounted(row) ? `Unknown: ${whyUncounted(row)}.` : denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
           isLoading=${answer.isLoading}
         />
         <${NearKeys} name=${name} />

@@ -1,6 +1,6 @@
 // The past denials of a key: a timeline, and the policies that denied.
 import { html, useState } from './lib.js';
-import { Problem } from './parts.js';
+import { Failure } from './outage.js';
 import { post, useAnswer } from './state.js';
 import { causeText, count, many, printable } from './text.js';
 import { atTime, fullTimeOf } from './zone.js';
@@ -19,9 +19,9 @@ const PAST_RANGES = /** @type {const} */ ([
 /** @param {any} props */
 export function Past({ of, by }) {
   const ask = () => post('api/past', { key: of, ...(by && { dimension: by }) });
-  const { value, error, isLoading } = useAnswer(ask, [of, by], 15_000);
+  const answer = useAnswer(ask, [of, by], 15_000);
   const [range, setRange] = useState(2);
-  const { denials = [], isCounted = true } = value ?? {};
+  const { denials = [], isCounted = true } = answer.value ?? {};
   return html`<section aria-labelledby="past">
     <div class="head">
       <h3 id="past">Denied in the past</h3>
@@ -29,11 +29,11 @@ export function Past({ of, by }) {
         ${PAST_RANGES.map(([label], i) => html`<button type="button" class="small" aria-pressed=${range === i} onClick=${() => setRange(i)}>${label}</button>`)}
       </div>
     </div>
-    ${error && html`<${Problem} text=${error} />`}
+    <${Failure} answer=${answer} />
     ${
       denials.length === 0
         ? html`<p class="quiet">
-            ${isLoading ? 'Reading …' : isCounted ? 'No denial is recorded in the last 24 hours.' : 'Unknown: the store has counts: false.'}
+            ${answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : isCounted ? 'No denial is recorded in the last 24 hours.' : 'Unknown: the store has counts: false.'}
           </p>`
         : denials.map(
             (/** @type {any} */ each) => html`<${Timeline} past=${each} range=${PAST_RANGES[range]} />`,

@@ -2,7 +2,8 @@
 import { scaled, scaledPolicy } from './command.js';
 import { html, useEffect, useState } from './lib.js';
 import { planOf, setsOf, tierText } from './plan.js';
-import { Act, Command, Key, Problem } from './parts.js';
+import { Failure } from './outage.js';
+import { Act, Command, Key } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
 import { count, percent, printable } from './text.js';
 
@@ -50,7 +51,9 @@ export function WhatIfScreen({ name }) {
                 ${rows.map((each) => html`<option value=${each.name}>${printable(each.name)}</option>`)}
               </select></label
             >${row ? html`<${Uses} key=${row.name} row=${row} />` : html`<${NoUse} name=${name} row=${parts[`row ${name}`]} />`}`
-        : html`<p class="quiet">No limiter with fixed policies is known.</p>`
+        : html`<p class="quiet">
+            ${parts.store?.state === 'down' ? 'Unknown: the store does not answer.' : 'No limiter with fixed policies is known.'}
+          </p>`
     }
   </div>`;
 }
@@ -106,8 +109,7 @@ function Uses({ row }) {
         levels=${use.value?.levels}
         limit=${limit}
         setLimit=${setLimit}
-        isLoading=${use.isLoading}
-        error=${use.error}
+        answer=${use}
       />
       <${Near} sample=${sample} part=${part} limit=${limit} />
     </section>
@@ -138,7 +140,7 @@ function ReadOnly() {
 }
 
 /** @param {any} props */
-function Distribution({ part, counts, levels, limit, setLimit, isLoading, error }) {
+function Distribution({ part, counts, levels, limit, setLimit, answer }) {
   const [id] = useState(() => `limit-${Math.random().toString(36).slice(2)}`);
   const all = counts?.[0] ?? 0;
   const most = part.limit;
@@ -157,7 +159,7 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
   const y = (/** @type {number} */ keys) =>
     keys === 0 ? 0 : Math.max(2, ((HEIGHT - 14) * Math.sqrt(keys)) / Math.sqrt(top));
   return html`<h3>${printable(part.name)} <span class="quiet">${printable(part.rest)}</span></h3>
-    ${error ? html`<${Problem} text=${error} />` : ''}
+    <${Failure} answer=${answer} />
     ${
       counts
         ? html`<svg
@@ -169,7 +171,7 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
             ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)} units: ${count(bar.keys)} keys`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
           </svg>`
         : html`<p class="quiet">
-            ${isLoading ? 'Reading …' : 'No use was recorded in the last hour. A store with counts: false records none.'}
+            ${answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : 'No use was recorded in the last hour. A store with counts: false records none.'}
           </p>`
     }
     <label class="slider" for=${id}
@@ -193,7 +195,7 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
 
 /** The sampled keys that use the moved limit, or more, now. @param {any} props */
 function Near({ sample, part, limit }) {
-  if (sample.error) return html`<${Problem} text=${sample.error} />`;
+  if (sample.error) return html`<${Failure} answer=${sample} />`;
   if (sample.isLoading) return html`<p class="quiet">Searching keys …</p>`;
   const { keys = [], count: checked = 0, isCut = false } = sample.value ?? {};
   const factor = part.capacity / part.limit;
