@@ -5,6 +5,7 @@ import { createAdmin, type Admin } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import type { CountedDecision } from '../../src/contract/announcement.js';
 import { LimiterCounts } from '../../src/stores/counts/traffic-counts.js';
+import { UsedKeys } from '../../src/stores/counts/used-keys.js';
 import { escapeKey } from '../../src/stores/keys.js';
 import { topKey } from '../../src/stores/redis/operators/count-keys.js';
 import type { Counted } from '../../src/stores/counts/sink.js';
@@ -29,7 +30,7 @@ describe('traffic', () => {
     const [now] = await clients.redis.time();
     const messages = processes.flatMap(({ ms = 1000, seconds }, id) =>
       seconds.map((decisions, i) => {
-        const counts = new LimiterCounts();
+        const counts = new LimiterCounts('api', new UsedKeys(Date.now));
         for (const decision of decisions as CountedDecision[]) counts.add(decision, 1);
         const limiters = [counts.summary('api', escapeKey)];
         const counted: Counted = { id: `process ${id}`, sample: 1, ms, limiters };

@@ -1,6 +1,6 @@
 import type { MinuteFields } from './sink.js';
 import type { CountedLimiter } from './traffic-counts.js';
-import { USE_LEVELS } from './use-histogram.js';
+import { noUse } from './use-histogram.js';
 
 /** The most limiters with a history. */
 export const MAX_HISTORIES = 1000;
@@ -78,7 +78,7 @@ export function minuteOf(fields: readonly string[]): MinuteCounts {
     else if (kind === FIELDS.use) {
       const at = name.indexOf(':');
       const policy = name.slice(at + 1);
-      const levels = counts.use.get(policy) ?? USE_LEVELS.map(() => 0);
+      const levels = counts.use.get(policy) ?? noUse();
       levels[Number(name.slice(0, at))] = times;
       counts.use.set(policy, levels);
     } else if (field === FIELDS.admitted) counts.admitted = times;

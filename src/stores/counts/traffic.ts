@@ -10,6 +10,7 @@ import { PendingDenials } from './denials.js';
 import { History } from './history.js';
 import { LatencyHistogram } from './latency-histogram.js';
 import type { Counted, CountSink, StoreHealth } from './sink.js';
+import { UsedKeys } from './used-keys.js';
 import { LimiterCounts, type CountedLimiter } from './traffic-counts.js';
 
 /** Counts of decisions, for operators. */
@@ -57,6 +58,7 @@ export class Traffic {
   readonly #limiters = new Map<string, LimiterCounts>();
   readonly #history = new History();
   readonly #denials = new PendingDenials();
+  readonly #used: UsedKeys;
   /** The decisions since the last message. */
   #decisions = 0;
   /** The decisions to skip until the next key is sampled. */
@@ -69,6 +71,7 @@ export class Traffic {
   /** @param announced all limiters of the store */
   constructor(sink: CountSink, settings: Settings, announced: ReadonlySet<Announcement>) {
     this.#sink = sink;
+    this.#used = new UsedKeys(() => sink.now());
     this.#settings = settings;
     this.#announced = announced;
     this.#skip = this.#randomSkip();
@@ -103,7 +106,7 @@ export class Traffic {
 
   #add(name: string): LimiterCounts | undefined {
     if (this.#limiters.size >= MAX_LIMITERS || !this.#sink.isPermitted) return undefined;
-    const counts = new LimiterCounts();
+    const counts = new LimiterCounts(name, this.#used);
     this.#limiters.set(name, counts);
     this.begin();
     return counts;
@@ -160,7 +163,7 @@ export class Traffic {
     this.#limiters.clear();
     for (const name of waits.keys())
       if (!summaries.some((each) => each.name === name))
-        summaries.push(new LimiterCounts().summary(name, this.#settings.text));
+        summaries.push(new LimiterCounts(name, this.#used).summary(name, this.#settings.text));
     return summaries.map((summary) => {
       const own = waits.get(summary.name);
       return own ? { ...summary, now: own } : summary;

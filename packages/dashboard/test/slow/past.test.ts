@@ -58,6 +58,17 @@ describe('the past on the page', function () {
     expect(problems).to.deep.equal([]);
   });
 
+  it('What if has the keys that the limit denies, and never more than all', async () => {
+    const { page } = await open('what-if/api');
+    const verdict = page.locator('.verdict-line');
+    await verdict.waitFor({ timeout: 40_000 });
+    expect(await verdict.innerText()).to.equal(
+      'A limit of 2 denied 1 of 1 uses (100 %). The configured limit denied 7 requests.',
+    );
+    await page.locator('input[type=range]').fill('1');
+    expect(await verdict.innerText()).to.contain('would have denied about 1 of 1 uses (100 %)');
+  });
+
   it('shows the processes, and numbers under the pointer', async () => {
     const { page, problems } = await open('processes', {
       viewport: { width: 390, height: 844 },
