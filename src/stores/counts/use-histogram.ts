@@ -63,7 +63,7 @@ export class UseHistogram {
       const { capacity } = traits;
       const used = capacity - remaining;
       const level = levelOf(used, capacity);
-      if (level >= 0 && (isSampled || level > levelOf(used - cost, capacity)))
+      if (level >= 0 && (isSampled || used - cost < capacity * LEAST_USES[level]!))
         this.#raise(name, key, window, level);
     }
   }
