@@ -8,6 +8,7 @@ import { openLimiters, type Gauged } from '../../contract/gauges.js';
 import { escapeName, type KeyText } from '../keys.js';
 import { PendingDenials } from './denials.js';
 import { History } from './history.js';
+import { MINUTE_MS } from './times.js';
 import { LatencyHistogram } from './latency-histogram.js';
 import type { Counted, CountSink, StoreHealth } from './sink.js';
 import { UsedKeys } from './used-keys.js';
@@ -34,9 +35,6 @@ const MAX_COUNTED_KEYS = 500;
 
 /** The time between two messages, ms. */
 const SEND_INTERVAL_MS = 1000;
-
-/** The time for which counts wait for a store that is not ready, ms. Later they would appear at a time at which nothing happened. */
-const MAX_DELAY_MS = 60_000;
 
 /** The time between two additions to the history, ms, because each field costs the server as much as a message. */
 const HISTORY_INTERVAL_MS = 5000;
@@ -66,6 +64,8 @@ export class Traffic {
   #timer: NodeJS.Timeout | undefined;
   /** The time at which the current counts began, and the time of the last addition to the history, by `performance.now()`. */
   #since = 0;
+  /** The start of the minute of the first of the current counts, by the store's clock, ms since 1970. */
+  #minute = 0;
   #historySince = -Infinity;
 
   /** @param announced all limiters of the store */
@@ -106,6 +106,7 @@ export class Traffic {
 
   #add(name: string): LimiterCounts | undefined {
     if (this.#limiters.size >= MAX_LIMITERS || !this.#sink.isPermitted) return undefined;
+    if (this.#limiters.size === 0) this.#minute = minuteOf(this.#sink.now());
     const counts = new LimiterCounts(name, this.#used);
     this.#limiters.set(name, counts);
     this.begin();
@@ -126,13 +127,13 @@ export class Traffic {
   flush(isLast = false): void {
     const now = performance.now();
     const ms = Math.max(1, Math.round(now - this.#since));
-    if (!this.#sink.isReady && ms < MAX_DELAY_MS) return;
+    if (!this.#sink.isReady && !isLast) return this.#keep(now);
     this.#since = now;
     const open = openLimitersOn(this.#announced);
     const limiters = this.#summaries(open);
     const isTime = isLast || now - this.#historySince >= HISTORY_INTERVAL_MS;
-    if (isTime) this.#historySince = now;
-    const minutes = isTime ? this.#history.take() : NO_MINUTES;
+    if (isTime && !this.#history.isLate) this.#historySince = now;
+    const { start, fields: minutes } = isTime ? this.#history.take(isLast) : NO_MINUTES;
     const denials = isTime ? this.#denials.take() : [];
     if (limiters.length + minutes.size + denials.length === 0) return;
     const latency = this.latency.take();
@@ -146,16 +147,25 @@ export class Traffic {
       ...(latency && { latency }),
     };
     this.#decisions = 0;
-    this.#sink.write(message, minutes, denials);
+    this.#sink.write(message, minutes, denials, start);
+  }
+
+  /** Keeps the counts of a past minute for the history, while the store does not answer. Rates of that time are not written. */
+  #keep(now: number): void {
+    if (this.#limiters.size === 0 || minuteOf(this.#sink.now()) === this.#minute) return;
+    this.#summaries([]);
+    this.#since = now;
   }
 
   /** The counts of each limiter, which also become part of the history. The counts are then empty. */
   #summaries(open: readonly Gauged[]): CountedLimiter[] {
     const waits = waitsOf(open);
-    const now = this.#sink.now();
+    // Decisions belong to the minute in which they began to be counted, however late they are written.
+    const start = this.#minute;
+    const now = Math.max(start, Math.min(this.#sink.now(), start + MINUTE_MS - 1));
     const summaries = [...this.#limiters].map(([name, counts]) => {
       const summary = counts.summary(name, this.#settings.text);
-      this.#history.add(summary, counts.use.levels);
+      this.#history.add(summary, counts.use.levels, start);
       for (const [key, cause, count] of counts.denials(this.#settings.text))
         this.#denials.add(`${escapeName(name)}:${key}`, cause, count, now);
       return summary;
@@ -184,7 +194,9 @@ export class Traffic {
   }
 }
 
-const NO_MINUTES: ReturnType<History['take']> = new Map();
+const NO_MINUTES: ReturnType<History['take']> = { fields: new Map() };
+
+const minuteOf = (time: number): number => time - (time % MINUTE_MS);
 
 /** The open limiters of this process that use a store. */
 function openLimitersOn(announced: ReadonlySet<Announcement>): Gauged[] {
