@@ -86,6 +86,7 @@ function Details({ row }) {
   const { name } = row;
   const answer = useAnswer(() => get(`api/limiter?name=${encodeURIComponent(name)}`), [name], 3000);
   const { keys = [], bans = [], overrides = [], tenants = [], limited } = answer.value ?? {};
+  const isUnknown = !answer.isLoading && !answer.value;
   const denied = keys.filter((/** @type {any} */ key) => key.denied > 0);
   const busy = keys.filter((/** @type {any} */ key) => key.denied === 0);
   return html`<div class="detail">
@@ -100,22 +101,22 @@ function Details({ row }) {
                 title="Denied now"
                 rows=${denied}
                 row=${row}
-                none=${noneDenied(keys, limited)}
+                none=${isUnknown ? 'Unknown.' : noneDenied(keys, limited)}
                 isLoading=${answer.isLoading}
               />`
         }
         <${Keys}
-          title="Busiest keys"
+          title="Busiest admitted keys"
           rows=${busy}
           row=${row}
-          none=${whyUncounted(row) ? `Unknown: ${whyUncounted(row)}.` : denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
+          none=${isUnknown ? 'Unknown.' : whyUncounted(row) ? `Unknown: ${whyUncounted(row)}.` : denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
           isLoading=${answer.isLoading}
         />
         <${NearKeys} name=${name} />
       </div>
       <div>
         <h3>
-          Bans <span class="quiet">${bans.length}</span>
+          Bans <span class="quiet">${isUnknown ? 'unknown' : bans.length}</span>
           ${row.bans && html`<${Transfer} kind="bans" name=${name} row=${row} />`}
         </h3>
         ${
@@ -123,28 +124,30 @@ function Details({ row }) {
             ? html`<p class="quiet">
                 This limiter does not check for bans. Create it with <code>ban: {}</code>.
               </p>`
-            : bans.length === 0
-              ? html`<p class="quiet">
-                  No ban is recorded. <code>headgate list --banned</code> also finds bans whose records were
-                  lost.
-                </p>`
-              : html`<ul class="list">
-                  ${bans.map(
-                    (/** @type {any} */ ban) =>
-                      html`<li>
-                        <div>
-                          <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
-                            >${span(ban.bannedForMs)}
-                            left${ban.by ? `, by ${printable(ban.by)}` : ', by denials'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
-                          >
-                        </div>
-                        <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />
-                      </li>`,
-                  )}
-                </ul>`
+            : isUnknown
+              ? html`<p class="quiet">Unknown.</p>`
+              : bans.length === 0
+                ? html`<p class="quiet">
+                    No ban is recorded. <code>headgate list --banned</code> also finds bans whose records were
+                    lost.
+                  </p>`
+                : html`<ul class="list">
+                    ${bans.map(
+                      (/** @type {any} */ ban) =>
+                        html`<li>
+                          <div>
+                            <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
+                              >${span(ban.bannedForMs)}
+                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
+                            >
+                          </div>
+                          <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />
+                        </li>`,
+                    )}
+                  </ul>`
         }
         <h3>
-          Overrides <span class="quiet">${overrides.length}</span>
+          Overrides <span class="quiet">${isUnknown ? 'unknown' : overrides.length}</span>
           ${row.overridden !== null && html`<${Transfer} kind="overrides" name=${name} row=${row} />`}
         </h3>
         ${
@@ -153,25 +156,27 @@ function Details({ row }) {
                 Limits of this limiter are fixed. Create it with <code>overrides: true</code>.
               </p>`
             : html`${
-                  overrides.length === 0
-                    ? html`<p class="quiet">All keys have the configured limits.</p>`
-                    : html`<ul class="list">
-                        ${overrides.map(
-                          (/** @type {any} */ each) =>
-                            html`<li>
-                              <div>
-                                ${each.key === undefined ? html`<b>all keys</b>` : html`<${Key} of=${each.key} dimension=${each.dimension} />`}<span
-                                  class="quiet"
-                                  >${limitsText(each.change)}${each.until ? `, ${span(new Date(each.until).getTime() - Date.now())} left` : ''}${each.by ? `, by ${printable(each.by)}` : ''}${each.reason ? `: ${printable(each.reason)}` : ''}</span
-                                >
-                              </div>
-                              <${Act}
-                                label="End"
-                                change=${each.key === undefined ? { action: 'remove', name, all: true } : withAction('remove', subjectOf(name, each))}
-                              />
-                            </li>`,
-                        )}
-                      </ul>`
+                  isUnknown
+                    ? html`<p class="quiet">Unknown.</p>`
+                    : overrides.length === 0
+                      ? html`<p class="quiet">All keys have the configured limits.</p>`
+                      : html`<ul class="list">
+                          ${overrides.map(
+                            (/** @type {any} */ each) =>
+                              html`<li>
+                                <div>
+                                  ${each.key === undefined ? html`<b>all keys</b>` : html`<${Key} of=${each.key} dimension=${each.dimension} />`}<span
+                                    class="quiet"
+                                    >${limitsText(each.change)}${each.until ? `, ${span(new Date(each.until).getTime() - Date.now())} left` : ''}${each.by ? `, by ${printable(each.by)}` : ''}${each.reason ? `: ${printable(each.reason)}` : ''}</span
+                                  >
+                                </div>
+                                <${Act}
+                                  label="End"
+                                  change=${each.key === undefined ? { action: 'remove', name, all: true } : withAction('remove', subjectOf(name, each))}
+                                />
+                              </li>`,
+                          )}
+                        </ul>`
                 }
                 <p>
                   <${Act}

@@ -108,7 +108,7 @@ export function NowScreen() {
                     <th scope="col">Denied</th>
                     <th scope="col" class="number">
                       <abbr
-                        title="How often a minute a key has used 70 % of a limit, at most in the last 5 minutes"
+                        title="Keys that have used 70 % or more of a limit in a minute, the most of the last 5 minutes; a key counts once a window and process"
                         >Near limit</abbr
                       >
                     </th>

@@ -100,12 +100,25 @@ function Timeline({ past, range: [, minutes, step] }) {
   </article>`;
 }
 
-/** The last minutes with denials. @param {any} props */
+/** The lines that are always shown. */
+const LATEST_MINUTES = 5;
+
+/** The minutes with denials, the newest first. @param {any} props */
 function LatestDenials({ minutes }) {
-  const rows = [...minutes].sort((a, b) => b.minute - a.minute || b.count - a.count).slice(0, 5);
-  return html`<ul class="over">
-    ${rows.map((row) => html`<li>${fullTimeOf(row.minute)} <b>${count(row.count)}</b> <span class="quiet">${causesText([row])}</span></li>`)}
-  </ul>`;
+  const rows = [...minutes].sort((a, b) => b.minute - a.minute || b.count - a.count);
+  const older = rows.slice(LATEST_MINUTES);
+  const list = (/** @type {any[]} */ some) =>
+    html`<ul class="over">
+      ${some.map((row) => html`<li>${fullTimeOf(row.minute)} <b>${count(row.count)}</b> <span class="quiet">${causesText([row])}</span></li>`)}
+    </ul>`;
+  return html`${list(rows.slice(0, LATEST_MINUTES))}
+  ${
+    older.length > 0 &&
+    html`<details>
+      <summary>${many(older.length, 'older line')}</summary>
+      ${list(older)}
+    </details>`
+  }`;
 }
 
 /** The policies and reasons, the most frequent first. @param {any[]} minutes */

@@ -75,6 +75,38 @@ describe('what the page does not know', function () {
     expect(await tile(page, 'Denied')).not.to.contain('nothing is denied');
   });
 
+  it('names a missing permission, and shows nothing as none', async () => {
+    const { redis } = clients;
+    const prefix = freshPrefix();
+    const own = redisStore(redis, { prefix, publish: '50ms' });
+    await limiterOf(own, 'api').ban('eve', '1h');
+    await sleep(300);
+    await redis.call('ACL', 'SETUSER', 'reader', 'reset', 'on', '>password', '~*', '+@all', '-scan');
+    const { host = '127.0.0.1', port } = redis.options;
+    const few = new Redis(port!, host, { username: 'reader', password: 'password' });
+    try {
+      const { site, page } = await open({ store: few, prefix, auth: 'none' });
+      const response = await fetch(`${site.url}api/limiter?name=api`, { headers: { cookie: 'user=ada' } });
+      expect(response.status).to.equal(503);
+      expect(((await response.json()) as { error: string }).error).to.match(/NOPERM.*scan/i);
+      const row = page.locator('.limiters tbody', { has: page.getByRole('button', { name: 'api' }) });
+      await row.getByRole('button').first().click();
+      await page
+        .getByText(/lacks a permission that this needs: NOPERM.*scan/i)
+        .first()
+        .waitFor();
+      const text = await row.locator('.detail').innerText();
+      expect(text)
+        .to.match(/Bans unknown/i)
+        .and.match(/Overrides unknown/i);
+      expect(text).to.match(/Busiest admitted keys/i);
+      expect(text).not.to.match(/depend on the request|All keys have|No ban is recorded/);
+    } finally {
+      few.disconnect();
+      await redis.call('ACL', 'DELUSER', 'reader');
+    }
+  });
+
   it('knows nothing on a page that is opened while the store hangs', async () => {
     const server = await startServer('redis');
     const client = new Redis(server.url);
