@@ -6,6 +6,23 @@ import { servers } from '../../../test/support/shared-servers.js';
 import { clients, freshPrefix } from '../../../test/support/stores.js';
 import { headgate, json, TELLING, told } from './cli.js';
 
+describe('a database without anything of Headgate', () => {
+  for (const command of [['list'], ['bans', 'export'], ['log'], ['bans', 'log']])
+    it(`${command.join(' ')}: warns`, async () => {
+      const prefix = freshPrefix();
+      const where = ['--redis', servers.redis.url, '--prefix', prefix];
+      const empty = await headgate([...command, ...where]);
+      expect(empty.code).to.equal(0);
+      expect(empty.stderr).to.match(/^headgate: warning: Nothing of Headgate is there.*--prefix/);
+      // A limiter that does not publish itself has keys.
+      const store = redisStore(clients.redis, { prefix, publish: false });
+      const limiter = createLimiter({ store, name: 'api', limit: 5, window: '1h' });
+      await limiter.consume('ada');
+      expect((await headgate([...command, ...where])).stderr).not.to.contain('Nothing of Headgate');
+      await limiter.close();
+    });
+});
+
 describe('a store with counts: false', () => {
   let llm: Limiter;
   let where: string[];
