@@ -37,10 +37,12 @@ export interface LogRow {
 export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalState {
   protected readonly parts: Parts;
   readonly counts: CountSource;
+  protected readonly isCounted: boolean;
 
   constructor(store: Store, parts: Parts, settings: StateSettings) {
     super(store, parts.announced, parts.isHashed ? 'file' : undefined, settings);
     this.parts = parts;
+    this.isCounted = parts.isCounted;
     const rows = {
       now: () => this.now(),
       states: (keys: readonly string[]) => this.states(keys),

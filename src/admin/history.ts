@@ -1,7 +1,7 @@
 import { checkInteger, checkShape } from '../common/validate.js';
 import type { MinuteCounts } from '../stores/counts/history.js';
 import { HOUR_MS, MINUTE_MS, STEP_MS } from '../stores/counts/times.js';
-import { USE_LEVELS } from '../stores/counts/use-histogram.js';
+import { noUse } from '../stores/counts/use-histogram.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import { wrongArgument } from './typed-keys.js';
 
@@ -36,8 +36,8 @@ export interface LimiterHistory {
   /** The denials by no policy, by `decision.reason`. */
   readonly reasons: Readonly<Record<string, readonly number[]>>;
   /**
-   * The use of each policy: for every minute, how often the use of a key rose to each of the `USE_LEVELS`. As a key passes the levels once
-   * per window, the first number counts keys and windows, and the last one those that were used up.
+   * The use of each policy: for every minute, the number of uses that reached each of the `USE_LEVELS`, and then the number of those that were
+   * denied. A use is a key in a window; each process counts it, once for each level.
    */
   readonly use: Readonly<Record<string, readonly (readonly number[])[]>>;
 }
@@ -74,7 +74,7 @@ function historyOf(name: string, minutes: readonly MinuteCounts[]): LimiterHisto
   };
 }
 
-const NO_USE: readonly number[] = USE_LEVELS.map(() => 0);
+const NO_USE: readonly number[] = noUse();
 
 /** The values of each name that occurs in a minute, for all minutes. */
 function byName<T, Field extends string>(

@@ -70,6 +70,8 @@ export abstract class LocalState implements State {
     this.#origin = origin;
   }
 
+  /** Whether the store counts decisions of this process. */
+  protected abstract readonly isCounted: boolean;
   /** The time by the store's clock. */
   abstract now(): MaybePromise<number>;
   protected abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (ListedRow | undefined)[]>;
@@ -95,7 +97,8 @@ export abstract class LocalState implements State {
 
   async published(): Promise<Published> {
     const instance = { ...instanceOf(this.#announced, hostname(), 0), id: 'process' };
-    const hashed = this.#mark === undefined ? instance : { ...instance, hashed: this.#mark };
+    const counted = this.isCounted ? instance : { ...instance, counts: false as const };
+    const hashed = this.#mark === undefined ? counted : { ...counted, hashed: this.#mark };
     const instances = this.#announced.size === 0 ? [] : [hashed];
     const isShared = this.kind === 'memory';
     return new Published(instances, { mark: this.#mark, isShared, stored: await this.stored() });

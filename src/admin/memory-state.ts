@@ -19,12 +19,14 @@ export class MemoryState extends LocalState {
     ack: (group, ids) => Promise.resolve(this.#memory.stream?.ack(group, ids)),
   };
   readonly counts?: CountSource;
+  protected readonly isCounted: boolean;
   readonly #memory: Memory;
 
   constructor(memory: Memory, settings: StateSettings) {
     super(memory, memory.announced, undefined, settings);
     this.#memory = memory;
     memory.rememberKeys();
+    this.isCounted = memory.isCounted;
     if (memory.isCounted) this.counts = countsOfMemory(memory);
   }
 

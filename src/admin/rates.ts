@@ -60,7 +60,7 @@ export interface Weighted {
 export function weigh({ now, counts }: RecentCounts, spans: readonly number[]): Weighted[] {
   const last = new Map<string, number>();
   for (const { at, counted } of counts) last.set(counted.id, Math.max(last.get(counted.id) ?? 0, at));
-  return counts.flatMap(({ at, counted }) => {
+  return punctual(counts).flatMap(({ at, counted }) => {
     const end = Math.max(last.get(counted.id)!, now - MAX_SILENCE_MS);
     const { ms = DEFAULT_DURATION_MS } = counted;
     const weights = spans.map((span) => {
@@ -68,6 +68,17 @@ export function weigh({ now, counts }: RecentCounts, spans: readonly number[]): 
       return Math.max(0, Math.min(1, inSpan / ms));
     });
     return weights.some((weight) => weight > 0) ? [{ counted, weights, age: now - at + ms }] : [];
+  });
+}
+
+/** Counts with the time to which they belong: those that a store received late ended before the next ones of their process began. */
+function punctual(counts: RecentCounts['counts']): { readonly at: number; readonly counted: Counted }[] {
+  const starts = new Map<string, number>();
+  const newest = [...counts].sort((a, b) => b.at - a.at);
+  return newest.map(({ at: receivedAt, counted }) => {
+    const at = Math.min(receivedAt, starts.get(counted.id) ?? receivedAt);
+    starts.set(counted.id, at - (counted.ms ?? DEFAULT_DURATION_MS));
+    return { at, counted };
   });
 }
 

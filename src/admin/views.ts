@@ -26,6 +26,11 @@ export interface LimiterView {
   readonly configurations: readonly Configuration[];
   /** The traits of the policies. */
   readonly traits: LimiterTraits;
+  /**
+   * Whether the stores of all its processes count decisions: false if one has `counts: false`, so that counts of the limiter are not complete.
+   * Null if no process is known, as in a database that another process uses.
+   */
+  readonly isCounted: boolean | null;
   /** For limiters with overrides. */
   readonly overridden?: OverrideCounts;
 }
@@ -124,8 +129,18 @@ async function withOverrides(
   );
   return scopes.map(([name, configurations]) => {
     const overridden = counts.get(name);
-    return { name, configurations, traits: traitsOf(configurations), ...(overridden && { overridden }) };
+    const isCounted = isCountedIn(configurations);
+    return {
+      ...{ name, configurations, isCounted },
+      traits: traitsOf(configurations),
+      ...(overridden && { overridden }),
+    };
   });
+}
+
+function isCountedIn(configurations: readonly Configuration[]): boolean | null {
+  const instances = configurations.flatMap((each) => each.instances);
+  return instances.length === 0 ? null : instances.every(({ counts }) => counts !== false);
 }
 
 const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];

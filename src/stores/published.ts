@@ -42,6 +42,8 @@ export interface PublishedInstance {
   readonly every: number;
   /** The mark of the secret that hashes the keys. Absent if keys are not hashed. */
   readonly hashed?: string;
+  /** False if the store does not count decisions. Absent if it counts. */
+  readonly counts?: false;
   /** The limiters of the process. */
   readonly limiters: readonly PublishedLimiter[];
   /** The count of limiters that were left out because there are too many. */

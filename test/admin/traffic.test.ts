@@ -5,9 +5,11 @@ import { createAdmin, type Admin } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import type { CountedDecision } from '../../src/contract/announcement.js';
 import { LimiterCounts } from '../../src/stores/counts/traffic-counts.js';
+import { weigh } from '../../src/admin/rates.js';
+import { UsedKeys } from '../../src/stores/counts/used-keys.js';
 import { escapeKey } from '../../src/stores/keys.js';
 import { topKey } from '../../src/stores/redis/operators/count-keys.js';
-import type { Counted } from '../../src/stores/counts/sink.js';
+import type { Counted, CountSink } from '../../src/stores/counts/sink.js';
 import { RedisCounts } from '../../src/stores/redis/operators/count-sink.js';
 import { Traffic } from '../../src/stores/counts/traffic.js';
 import { sequence } from '../support/fleet.js';
@@ -29,7 +31,7 @@ describe('traffic', () => {
     const [now] = await clients.redis.time();
     const messages = processes.flatMap(({ ms = 1000, seconds }, id) =>
       seconds.map((decisions, i) => {
-        const counts = new LimiterCounts();
+        const counts = new LimiterCounts('api', new UsedKeys(Date.now));
         for (const decision of decisions as CountedDecision[]) counts.add(decision, 1);
         const limiters = [counts.summary('api', escapeKey)];
         const counted: Counted = { id: `process ${id}`, sample: 1, ms, limiters };
@@ -146,6 +148,62 @@ describe('traffic', () => {
     traffic.count('api', decision);
     traffic.close();
     expect(sent.at(-1)!.limiters[0]!.counts).to.deep.equal([1, 0]);
+  });
+
+  it('books decisions during an outage in the minutes in which they happened', async () => {
+    let now = 1_000_000 * 60_000;
+    const written = new Map<number, number>();
+    const denied = new Map<number, number>();
+    const lengths: number[] = [];
+    const sink = { isPermitted: true, isReady: false, now: () => now };
+    const write: CountSink['write'] = ({ limiters }, minutes, denials, start = now) => {
+      lengths.push(...limiters.map(({ counts }) => counts[1]));
+      const minute = Math.floor(start / 60_000) - 1_000_000;
+      const count = minutes.get('api')?.get('d') ?? 0;
+      written.set(minute, (written.get(minute) ?? 0) + count);
+      for (const each of denials) {
+        const at = each.minute / 60_000 - 1_000_000;
+        denied.set(at, (denied.get(at) ?? 0) + each.count);
+      }
+    };
+    const outage = new Traffic(Object.assign(sink, { write }), { sample: 1, text: escapeKey }, new Set());
+    const limiter = createLimiter({ limit: 1, window: '1h' });
+    await limiter.consume('a');
+    const denial = (await limiter.consume('a')) as CountedDecision;
+    for (let second = 0; second < 180; second++, now += 1000) {
+      outage.count('api', denial);
+      outage.flush();
+    }
+    sink.isReady = true;
+    for (let i = 0; i < 5; i++) outage.flush();
+    expect([...written].filter(([, count]) => count > 0)).to.deep.equal([
+      [0, 61],
+      [1, 60],
+      [2, 59],
+    ]);
+    expect([...denied]).to.deep.equal([...written].filter(([, count]) => count > 0));
+    // The rates of the last seconds have no decision of an earlier minute.
+    expect(lengths.reduce((a, b) => a + b)).to.be.below(60);
+    outage.close();
+  });
+
+  it('counts that the store received late do not raise the rate', () => {
+    const limiter = (admitted: number) => ({
+      ...{ name: 'api', counts: [admitted, 0] as const },
+      ...{ policies: {}, reasons: {}, keys: {} },
+    });
+    const message = (ms: number) => ({ id: 'p', sample: 1, ms, limiters: [limiter(ms / 100)] });
+    // Ten decisions a second. The store hung for 30 s, and then received two messages at once.
+    const counts = [
+      { at: 100_000, counted: message(1000) },
+      { at: 131_000, counted: message(1000) },
+      { at: 131_001, counted: message(30_000) },
+    ];
+    const sum = weigh({ now: 131_001, counts }, [5]).reduce(
+      (total, { counted, weights }) => total + counted.limiters[0]!.counts[0] * weights[0]!,
+      0,
+    );
+    expect(sum).to.be.closeTo(50, 0.5);
   });
 
   it('has the decisions of a process whose last limiter was closed within a second', async () => {

@@ -33,6 +33,8 @@ export interface Row {
   readonly isOverridden: boolean;
   readonly configurations: number;
   readonly processes: number;
+  /** Whether decisions are counted. False if a store has `counts: false`. Null if that is unknown, because none was counted. */
+  readonly isCounted: boolean | null;
   readonly rates: Pick<LimiterRates, 'admitted' | 'denied' | 'degraded' | 'waiting' | 'held' | 'slots'>;
   /** The policies and reasons of the denials, the most frequent first. */
   readonly causes: readonly { readonly name: string; readonly denied: number; readonly isReason: boolean }[];
@@ -192,8 +194,14 @@ function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minutes: Mi
   // A limiter that counts and is not published, such as one of an earlier version.
   const others = traffic.limiters.filter(({ name }) => !known.has(name)).map(({ name }) => name);
   const rows = [
-    ...limiters.map((view) => rowOf(view, counted.get(view.name))),
-    ...others.map((name) => rowOf({ name, configurations: [], traits: UNKNOWN }, counted.get(name))),
+    ...limiters.map((view) => {
+      const isKnown = counted.has(view.name) || minutes.limiters.has(view.name);
+      const isCounted = view.isCounted ?? (isKnown || null);
+      return rowOf({ ...view, isCounted }, counted.get(view.name));
+    }),
+    ...others.map((name) =>
+      rowOf({ name, configurations: [], isCounted: true, traits: UNKNOWN }, counted.get(name)),
+    ),
   ];
   const sparks = [...minutes.limiters].map(([name, each]) => [`spark ${name}`, sparkOf(each)] as const);
   const sum = (field: keyof typeof QUIET): number =>
@@ -238,7 +246,7 @@ function instancesOf(limiters: readonly LimiterView[]): ProcessRow[] {
 }
 
 function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
-  const { name, configurations, traits, overridden } = view;
+  const { name, configurations, isCounted, traits, overridden } = view;
   const [most] = configurations;
   const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
   const { policies = [], reasons = [] } = counted ?? {};
@@ -259,6 +267,7 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
     isOverridden: (overridden?.all ?? null) !== null,
     configurations: configurations.length,
     processes: configurations.reduce((total, { instances }) => total + instances.length, 0),
+    isCounted,
     rates: { admitted, denied, degraded, waiting, held, slots },
     causes: causes.sort((a, b) => b.denied - a.denied).slice(0, 3),
   };

@@ -218,12 +218,23 @@ export class Reads {
 
   async #readUse(name: string): Promise<object> {
     const { limiters } = await this.#admin.history({ minutes: 60, name });
-    const use = limiters.find((each) => each.name === name)?.use ?? {};
+    const { use = {}, policies = {} } = limiters.find((each) => each.name === name) ?? {};
     const sums = Object.entries(use).map(([policy, minutes]) => [
       policy,
-      USE_LEVELS.map((_, i) => minutes.reduce((sum, levels) => sum + (levels[i] ?? 0), 0)),
+      // The last count is that of denied keys.
+      [...USE_LEVELS.keys(), USE_LEVELS.length].map((i) =>
+        minutes.reduce((sum, levels) => sum + (levels[i] ?? 0), 0),
+      ),
     ]);
-    return { levels: USE_LEVELS, use: Object.fromEntries(sums) as Record<string, number[]> };
+    const denied = Object.entries(policies).map(([policy, minutes]) => [
+      policy,
+      minutes.reduce((sum, each) => sum + each, 0),
+    ]);
+    return {
+      levels: USE_LEVELS,
+      use: Object.fromEntries(sums) as Record<string, number[]>,
+      denied: Object.fromEntries(denied) as Record<string, number>,
+    };
   }
 
   /** A sample of the keys of a policy, the same for all viewers, with their rest of it, the smallest first. */

@@ -1,4 +1,5 @@
 import { HeadgateError } from 'headgate';
+import { withoutSecrets } from 'headgate/admin';
 import { change, undo } from './changes.js';
 import {
   newToken,
@@ -203,11 +204,21 @@ async function answered<T>(answer: () => Promise<T>): Promise<T | Response> {
     return await answer();
   } catch (error) {
     if (error instanceof RefusedError) return failed(error);
+    const denied = permissionIn(error);
+    if (denied !== undefined) return failed({ status: 503, message: denied });
     if (!(error instanceof HeadgateError)) throw error;
     const { code, message } = error;
     const isOfStore = code.startsWith('HEADGATE_STORE');
     return json({ error: causeIn(message), code }, isOfStore ? 503 : 400);
   }
+}
+
+/** The missing permission of the user of Redis, if that is the cause of an error. */
+function permissionIn(error: unknown): string | undefined {
+  const { message = '', cause } = error instanceof Error ? error : {};
+  const [found] = /NOPERM[^\n]*/.exec(message) ?? [];
+  if (found === undefined) return cause === undefined ? undefined : permissionIn(cause);
+  return withoutSecrets(`The user of Redis lacks a permission that this needs: ${found}`);
 }
 
 function page(request: Request): Response {

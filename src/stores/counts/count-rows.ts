@@ -92,7 +92,7 @@ export class CountRows implements CountSink {
     await within(MAX_IDLE_MS, this.#written ?? Promise.resolve(), () => {});
   }
 
-  write(counted: Counted, minutes: MinuteFields, denials: Denials): void {
+  write(counted: Counted, minutes: MinuteFields, denials: Denials, start = this.now()): void {
     const at = this.now();
     // A database that does not answer gets no queue of counts.
     if (this.#written) return;
@@ -102,7 +102,7 @@ export class CountRows implements CountSink {
         () => ({ at, counted }),
         SECONDS_LIFE_MS,
       ),
-      ...(minutes.size > 0 ? this.#addMinutes(minutes, at) : []),
+      ...(minutes.size > 0 ? this.#addMinutes(minutes, start) : []),
       ...[...byRow(denials)].map(([key, own]) => this.#addDenials(key, own)),
     ];
     const done = Promise.all(writes).finally(() => (this.#written = undefined));

@@ -1,6 +1,6 @@
 import type { MinuteFields } from './sink.js';
 import type { CountedLimiter } from './traffic-counts.js';
-import { USE_LEVELS } from './use-histogram.js';
+import { noUse } from './use-histogram.js';
 
 /** The most limiters with a history. */
 export const MAX_HISTORIES = 1000;
@@ -38,15 +38,27 @@ const FIELDS = { admitted: 'a', denied: 'd', degraded: 'g', policy: 'p', reason:
 /** Whether the counts of ten minutes have a field: they have the decisions, and not their policies. */
 export const isOfDay = (field: string): boolean => field.length === 1;
 
+/** The most minutes that wait for a store that does not answer. */
+const MAX_WAITING_MINUTES = 10;
+
 /** The counts of this process that are not yet part of the history. */
 export class History {
-  /** By limiter, then by field. */
-  #counts = new Map<string, Map<string, number>>();
+  /** By the start of the minute, then by limiter and by field. */
+  readonly #minutes = new Map<number, Map<string, Map<string, number>>>();
 
-  add(limiter: CountedLimiter, use: ReadonlyMap<string, readonly number[]>): void {
+  /** Whether counts of an earlier minute wait, too. */
+  get isLate(): boolean {
+    return this.#minutes.size > 1;
+  }
+
+  /** @param start the start of the minute, ms since 1970 */
+  add(limiter: CountedLimiter, use: ReadonlyMap<string, readonly number[]>, start: number): void {
+    const limiters = this.#minutes.get(start) ?? new Map<string, Map<string, number>>();
+    this.#minutes.set(start, limiters);
+    if (this.#minutes.size > MAX_WAITING_MINUTES) this.#minutes.delete(Math.min(...this.#minutes.keys()));
     const { name, counts, degraded = 0, policies, reasons } = limiter;
-    const fields = this.#counts.get(name) ?? new Map<string, number>();
-    this.#counts.set(name, fields);
+    const fields = limiters.get(name) ?? new Map<string, number>();
+    limiters.set(name, fields);
     const increment = (field: string, by: number): void => {
       if (by > 0) fields.set(field, (fields.get(field) ?? 0) + by);
     };
@@ -59,11 +71,25 @@ export class History {
       for (const [level, times] of levels.entries()) increment(`${FIELDS.use}${level}:${policy}`, times);
   }
 
-  /** The counts by limiter, then by field. They are then empty. */
-  take(): MinuteFields {
-    const counts = this.#counts;
-    this.#counts = new Map();
-    return counts;
+  /** The counts of the first minute, by limiter, then by field. They are then empty. @param isLast whether the counts of all minutes are taken as those of the last one */
+  take(isLast = false): { readonly start?: number; readonly fields: MinuteFields } {
+    if (this.#minutes.size === 0) return { fields: new Map() };
+    const starts = [...this.#minutes.keys()].sort((a, b) => a - b);
+    const start = isLast ? starts.at(-1)! : starts[0]!;
+    const fields = this.#minutes.get(start)!;
+    this.#minutes.delete(start);
+    if (isLast) for (const earlier of this.#minutes.values()) join(fields, earlier);
+    if (isLast) this.#minutes.clear();
+    return { start, fields };
+  }
+}
+
+/** Adds the counts of one minute to those of another. */
+function join(to: Map<string, Map<string, number>>, from: MinuteFields): void {
+  for (const [name, fields] of from) {
+    const own = to.get(name) ?? new Map<string, number>();
+    to.set(name, own);
+    for (const [field, by] of fields) own.set(field, (own.get(field) ?? 0) + by);
   }
 }
 
@@ -78,7 +104,7 @@ export function minuteOf(fields: readonly string[]): MinuteCounts {
     else if (kind === FIELDS.use) {
       const at = name.indexOf(':');
       const policy = name.slice(at + 1);
-      const levels = counts.use.get(policy) ?? USE_LEVELS.map(() => 0);
+      const levels = counts.use.get(policy) ?? noUse();
       levels[Number(name.slice(0, at))] = times;
       counts.use.set(policy, levels);
     } else if (field === FIELDS.admitted) counts.admitted = times;

@@ -60,14 +60,14 @@ export class KeptCounts implements CountSink {
     return this.#hours.get(hour)?.records.get(owner);
   }
 
-  write(counted: Counted, minutes: MinuteFields, denials: Denials): void {
+  write(counted: Counted, minutes: MinuteFields, denials: Denials, start = this.now()): void {
     const at = this.now();
     this.#seconds = [
       ...this.#seconds.filter((each) => each.at > at - SECONDS_LIFE_MS && each.at <= at),
       { at, counted },
     ];
-    addFields(this.#minutes, minutes, at - (at % MINUTE_MS), () => true);
-    addFields(this.#steps, minutes, at - (at % STEP_MS), isOfDay);
+    addFields(this.#minutes, minutes, start - (start % MINUTE_MS), () => true);
+    addFields(this.#steps, minutes, start - (start % STEP_MS), isOfDay);
     for (const each of this.#minutes.keys())
       if (each < at - HISTORY_LIFE_MS - MINUTE_MS) this.#minutes.delete(each);
     for (const each of this.#steps.keys()) if (each < at - DAY_LIFE_MS - STEP_MS) this.#steps.delete(each);

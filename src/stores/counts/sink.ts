@@ -43,6 +43,10 @@ export interface CountSink {
   readonly isReady: boolean;
   /** The time by the store's clock as far as it is known, ms since 1970. */
   now(): number;
-  /** Writes the counts of a second, and every few seconds those of minutes and the denials of keys. Never throws. */
-  write(message: Counted, minutes: MinuteFields, denials: Denials): void;
+  /**
+   * Writes the counts of a second, and every few seconds those of a minute and the denials of keys. Never throws.
+   *
+   * @param start the start of the minute, ms since 1970; the present one without it
+   */
+  write(message: Counted, minutes: MinuteFields, denials: Denials, start?: number): void;
 }

@@ -4,6 +4,7 @@ import { tenantsOf } from '../../contract/shares.js';
 import { keyTextOf, tenantTextOf, type KeyText } from '../keys.js';
 import { causeOf } from './denials.js';
 import { UseHistogram } from './use-histogram.js';
+import type { UsedKeys } from './used-keys.js';
 
 /** The most policies and keys of a limiter that are counted in a second. */
 const MAX_POLICIES = 32;
@@ -43,7 +44,7 @@ export class LimiterCounts {
   #admitted = 0;
   #denied = 0;
   #degraded = 0;
-  readonly use = new UseHistogram();
+  readonly use: UseHistogram;
   readonly #policies = new Map<string, number>();
   readonly #reasons = new Map<string, number>();
   /** By dimension, then by key. */
@@ -52,15 +53,21 @@ export class LimiterCounts {
   /** The weights of all decisions whose key was counted, including keys for which there was no room. */
   readonly #weights: [admitted: number, denied: number] = [0, 0];
 
+  /** @param used the windows of keys, which outlast these counts */
+  constructor(name: string, used: UsedKeys) {
+    this.use = new UseHistogram(name, used);
+  }
+
   /** Counts a decision. @param weight the number of decisions that it represents for its key, or 0 if its key is not counted */
   add(decision: CountedDecision, weight: number): void {
     const { allowed, policies, reason, degraded } = decision;
     if (allowed) this.#admitted++;
     else this.#denied++;
     if (degraded) this.#degraded++;
-    else if (allowed && reason === undefined) this.use.add(decision);
     // The policies of a wait that ended without an admission may admit the request.
     const isOfWait = reason !== undefined && gaveUp(reason);
+    if (!degraded && !isOfWait && (reason === undefined || decision.policy !== undefined))
+      this.use.add(decision, weight > 0);
     let isOfPolicy = false;
     for (let i = 0; i < policies.length && !isOfWait; i++) {
       const { name, allowed: admits } = policies[i]!;

@@ -8,8 +8,10 @@ import { openLimiters, type Gauged } from '../../contract/gauges.js';
 import { escapeName, type KeyText } from '../keys.js';
 import { PendingDenials } from './denials.js';
 import { History } from './history.js';
+import { MINUTE_MS } from './times.js';
 import { LatencyHistogram } from './latency-histogram.js';
 import type { Counted, CountSink, StoreHealth } from './sink.js';
+import { UsedKeys } from './used-keys.js';
 import { LimiterCounts, type CountedLimiter } from './traffic-counts.js';
 
 /** Counts of decisions, for operators. */
@@ -34,9 +36,6 @@ const MAX_COUNTED_KEYS = 500;
 /** The time between two messages, ms. */
 const SEND_INTERVAL_MS = 1000;
 
-/** The time for which counts wait for a store that is not ready, ms. Later they would appear at a time at which nothing happened. */
-const MAX_DELAY_MS = 60_000;
-
 /** The time between two additions to the history, ms, because each field costs the server as much as a message. */
 const HISTORY_INTERVAL_MS = 5000;
 
@@ -57,6 +56,7 @@ export class Traffic {
   readonly #limiters = new Map<string, LimiterCounts>();
   readonly #history = new History();
   readonly #denials = new PendingDenials();
+  readonly #used: UsedKeys;
   /** The decisions since the last message. */
   #decisions = 0;
   /** The decisions to skip until the next key is sampled. */
@@ -64,11 +64,14 @@ export class Traffic {
   #timer: NodeJS.Timeout | undefined;
   /** The time at which the current counts began, and the time of the last addition to the history, by `performance.now()`. */
   #since = 0;
+  /** The start of the minute of the first of the current counts, by the store's clock, ms since 1970. */
+  #minute = 0;
   #historySince = -Infinity;
 
   /** @param announced all limiters of the store */
   constructor(sink: CountSink, settings: Settings, announced: ReadonlySet<Announcement>) {
     this.#sink = sink;
+    this.#used = new UsedKeys(() => sink.now());
     this.#settings = settings;
     this.#announced = announced;
     this.#skip = this.#randomSkip();
@@ -103,7 +106,8 @@ export class Traffic {
 
   #add(name: string): LimiterCounts | undefined {
     if (this.#limiters.size >= MAX_LIMITERS || !this.#sink.isPermitted) return undefined;
-    const counts = new LimiterCounts();
+    if (this.#limiters.size === 0) this.#minute = minuteOf(this.#sink.now());
+    const counts = new LimiterCounts(name, this.#used);
     this.#limiters.set(name, counts);
     this.begin();
     return counts;
@@ -123,13 +127,13 @@ export class Traffic {
   flush(isLast = false): void {
     const now = performance.now();
     const ms = Math.max(1, Math.round(now - this.#since));
-    if (!this.#sink.isReady && ms < MAX_DELAY_MS) return;
+    if (!this.#sink.isReady && !isLast) return this.#keep(now);
     this.#since = now;
     const open = openLimitersOn(this.#announced);
     const limiters = this.#summaries(open);
     const isTime = isLast || now - this.#historySince >= HISTORY_INTERVAL_MS;
-    if (isTime) this.#historySince = now;
-    const minutes = isTime ? this.#history.take() : NO_MINUTES;
+    if (isTime && !this.#history.isLate) this.#historySince = now;
+    const { start, fields: minutes } = isTime ? this.#history.take(isLast) : NO_MINUTES;
     const denials = isTime ? this.#denials.take() : [];
     if (limiters.length + minutes.size + denials.length === 0) return;
     const latency = this.latency.take();
@@ -143,16 +147,25 @@ export class Traffic {
       ...(latency && { latency }),
     };
     this.#decisions = 0;
-    this.#sink.write(message, minutes, denials);
+    this.#sink.write(message, minutes, denials, start);
+  }
+
+  /** Keeps the counts of a past minute for the history, while the store does not answer. Rates of that time are not written. */
+  #keep(now: number): void {
+    if (this.#limiters.size === 0 || minuteOf(this.#sink.now()) === this.#minute) return;
+    this.#summaries([]);
+    this.#since = now;
   }
 
   /** The counts of each limiter, which also become part of the history. The counts are then empty. */
   #summaries(open: readonly Gauged[]): CountedLimiter[] {
     const waits = waitsOf(open);
-    const now = this.#sink.now();
+    // Decisions belong to the minute in which they began to be counted, however late they are written.
+    const start = this.#minute;
+    const now = Math.max(start, Math.min(this.#sink.now(), start + MINUTE_MS - 1));
     const summaries = [...this.#limiters].map(([name, counts]) => {
       const summary = counts.summary(name, this.#settings.text);
-      this.#history.add(summary, counts.use.levels);
+      this.#history.add(summary, counts.use.levels, start);
       for (const [key, cause, count] of counts.denials(this.#settings.text))
         this.#denials.add(`${escapeName(name)}:${key}`, cause, count, now);
       return summary;
@@ -160,7 +173,7 @@ export class Traffic {
     this.#limiters.clear();
     for (const name of waits.keys())
       if (!summaries.some((each) => each.name === name))
-        summaries.push(new LimiterCounts().summary(name, this.#settings.text));
+        summaries.push(new LimiterCounts(name, this.#used).summary(name, this.#settings.text));
     return summaries.map((summary) => {
       const own = waits.get(summary.name);
       return own ? { ...summary, now: own } : summary;
@@ -181,7 +194,9 @@ export class Traffic {
   }
 }
 
-const NO_MINUTES: ReturnType<History['take']> = new Map();
+const NO_MINUTES: ReturnType<History['take']> = { fields: new Map() };
+
+const minuteOf = (time: number): number => time - (time % MINUTE_MS);
 
 /** The open limiters of this process that use a store. */
 function openLimitersOn(announced: ReadonlySet<Announcement>): Gauged[] {

@@ -122,14 +122,16 @@ export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions 
   const table = new PostgresTable(schema, clock);
   const clients = clientsOf(pool);
   const transactions = new Batches(clients, table);
+  const sample = clock && options.counts === undefined ? undefined : counts?.sample;
   const { store, announced } = databaseStore(transactions, name, {
     keepsCrossings: thresholds !== false,
-    sample: clock && options.counts === undefined ? undefined : counts?.sample,
+    sample,
     now: clock ?? Date.now,
   });
   const isHashed = options.hashKeys !== undefined && options.hashKeys !== false;
   databases.set(store, {
     ...{ transactions, name, announced, isHashed, clock, pool },
+    isCounted: sample !== undefined,
     table: schema.table,
     run: (text, ms) => run(clients, table, text, ms),
   });

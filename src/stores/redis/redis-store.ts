@@ -93,7 +93,10 @@ export class RedisStore implements Store {
     this.#plans = new Plans(prefix, text, clock, thresholds === 'stream');
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     if (publish !== undefined)
-      this.#publisher = new Publisher(this.#announced, commands, { prefix, every: publish, mark });
+      this.#publisher = new Publisher(this.#announced, commands, {
+        ...{ prefix, every: publish, mark },
+        counts: sample !== undefined,
+      });
     this.#book = clock ? undefined : new BanBook(commands, prefix, text);
     this.#traffic = trafficOf(commands, { prefix, sample, text }, this.#announced);
     this.#isCluster = commands.cluster;

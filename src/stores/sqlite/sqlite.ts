@@ -78,12 +78,13 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
   const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));
   const isHashed = given.hashKeys !== false;
+  const sample = clock && options.counts === undefined ? undefined : counts?.sample;
   const { store, announced } = databaseStore(transactions, name, {
     keepsCrossings: thresholds !== false,
-    sample: clock && options.counts === undefined ? undefined : counts?.sample,
+    sample,
     now: clock ?? Date.now,
   });
-  files.set(store, { transactions, name, announced, isHashed });
+  files.set(store, { transactions, name, announced, isHashed, isCounted: sample !== undefined });
   return store;
 }
 

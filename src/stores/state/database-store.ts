@@ -21,6 +21,8 @@ export interface DatabaseParts {
   /** The limiters of this process. */
   readonly announced: ReadonlySet<Announcement>;
   readonly isHashed: boolean;
+  /** Whether the store counts decisions. */
+  readonly isCounted: boolean;
 }
 
 /** Settings of a store in a database. */

@@ -13,6 +13,7 @@ import { duration, many, noteText, printable, quoted, table, type Table } from '
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
+import { warnIfNothing } from '../nothing.js';
 import { withAdmin } from '../open.js';
 
 /** The default number of keys per step. */
@@ -105,6 +106,7 @@ async function list(options: Options, io: Io): Promise<void> {
       const limited = await print({ search, ...found, most }, io, () => line(''));
       if (!io.json && plausible.omitted > 0) await write(io, omittedText(plausible.omitted));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
+      if (search.checked === 0 && !stop.signal.aborted) await warnIfNothing(admin, io);
     } finally {
       line('');
       ignore?.();

@@ -23,8 +23,13 @@ export function register(program: CliCommand, io: Io): void {
 async function list(options: Options, io: Io): Promise<void> {
   const show = async (admin: Admin): Promise<void> => {
     const { limiters } = await admin.limiters({ name: options.name });
-    const views: TenantView[] = [];
-    for (const { name } of limiters) views.push(...(await admin.tenants({ name })));
+    const views: Row[] = [];
+    const { instances } = await admin.traffic();
+    for (const { name, isCounted } of limiters) {
+      const isKnown = isCounted ?? instances > 0;
+      const own = await admin.tenants({ name });
+      views.push(...own.map((view) => (isKnown ? view : { ...view, admitted: null, denied: null })));
+    }
     await writeAnswer(
       io,
       views.map(({ key, ...view }) => ({ ...textOrHash('key', key), ...view })),
@@ -34,9 +39,15 @@ async function list(options: Options, io: Io): Promise<void> {
   await withNamed(options, io, show);
 }
 
+/** A tenant, with null for rates that no store counts. */
+type Row = Omit<TenantView, 'admitted' | 'denied'> & {
+  readonly admitted: number | null;
+  readonly denied: number | null;
+};
+
 const NONE = 'No tenant of a shared limit is known. Policies have tenants by `share`.\n';
 
-const columnsFor = ({ colors }: Io): Table<TenantView> => ({
+const columnsFor = ({ colors }: Io): Table<Row> => ({
   limiter: ({ name }) => printable(name),
   tenant: showKey,
   policy: ({ policy, tier }) =>
@@ -45,8 +56,9 @@ const columnsFor = ({ colors }: Io): Table<TenantView> => ({
   weight: ({ weight }) => String(weight),
   share: ({ share, limit }) => `${share} of ${limit}`,
   used: ({ used }) => (used === null ? '-' : String(used)),
-  'admitted/s': ({ admitted }) => String(admitted),
-  'denied/s': ({ denied }) => (denied > 0 ? colors.red(String(denied)) : String(denied)),
+  'admitted/s': ({ admitted }) => (admitted === null ? '-' : String(admitted)),
+  'denied/s': ({ denied }) =>
+    denied === null ? '-' : denied > 0 ? colors.red(String(denied)) : String(denied),
   answer: ({ allowed, reason, retryAfterMs }) =>
     allowed
       ? colors.green('allowed')

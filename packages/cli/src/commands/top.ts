@@ -71,7 +71,8 @@ function json({ limiters, ...snapshot }: Traffic): object {
 }
 
 const NOTHING =
-  'There are no counts of this time. With a clock of its own, a store counts only if you set it: redisStore(client, { counts: true }).\n';
+  'No decision was counted in this time. Either there was none, or the stores do not count: those with `counts: false` never do, and those with ' +
+  'a clock of their own only with `counts: true`. In another database, or with another --prefix, there are no counts either.\n';
 
 /** @param height the most lines, or `undefined` for all */
 function text({ spanMs, instances, isSampled, limiters }: Traffic, io: Io, height?: number): string {

@@ -5,7 +5,7 @@ import { alsoChanged, changeOf, tierText } from './plan.js';
 import { Command, Problem } from './parts.js';
 import { app, changed, openChange, post, refresh, useApp } from './state.js';
 import { keyText, many, printable, shortened } from './text.js';
-import { changesIn, Lines } from './transfer.js';
+import { changesIn, keysIn, Lines } from './transfer.js';
 
 /** @param {any} change */
 const subjectText = ({ key, all }) =>
@@ -177,6 +177,19 @@ const withLastLength = (change) =>
 
 const PATHS = /** @type {Record<string, string>} */ ({ undo: 'api/undo', import: 'api/import' });
 
+/** The lines with an effect, and their keys if a line has several. @param {any} change @param {any} preview */
+function importedText({ kind }, preview) {
+  const lines = `Imported ${many(changesIn(preview), kind.slice(0, -1))}`;
+  const keys = keysIn(preview);
+  return keys > changesIn(preview) ? `${lines} of ${many(keys, 'key')}` : lines;
+}
+
+/** The limiters of a change. @param {any} change */
+function placeText({ name, names, all, key }) {
+  if (all && key !== undefined) return names ? ` in ${printable(names.join(', '))}` : ' in all limiters';
+  return name ? ` in ${printable(name)}` : '';
+}
+
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
   const { what, plan: _, preview, file: __, fault: ___, ...body } = change;
@@ -186,8 +199,8 @@ async function make(change) {
     change.action === 'undo'
       ? `Undid: ${what}`
       : change.action === 'import'
-        ? `Imported ${many(changesIn(preview), change.kind.slice(0, -1))}`
-        : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${change.name ? ` in ${printable(change.name)}` : ''}`;
+        ? importedText(change, preview)
+        : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${placeText(change)}`;
   const note = { id: Date.now(), text, warnings, entries, reason: change.reason };
   app.notes = [...app.notes.slice(-2), note];
   refresh();

@@ -4,6 +4,7 @@ import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous } from './command.js';
 import { multiplied, tierText } from './plan.js';
 import { Act, authorOf, effectOf, limitsText, Problem, Time, Undo, verbOf } from './parts.js';
+import { Failure } from './outage.js';
 import { Past } from './past.js';
 import { post, useAnswer, useApp } from './state.js';
 import { count, many, percent, printable, shortened, span } from './text.js';
@@ -60,7 +61,7 @@ function Answers({ of, by }) {
     !view.likely || (view.allowed !== false && !view.stored && !view.override);
   const shown = sorted.filter((view) => !isPlain(view));
   const others = sorted.filter(isPlain);
-  return html`${answer.error && html`<${Problem} text=${answer.error} />`}
+  return html`<${Failure} answer=${answer} />
     ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} />`}
     ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} />`)}
     ${

@@ -3,8 +3,9 @@ import { Bar, Spark } from './charts.js';
 import { policyParts } from './command.js';
 import { html } from './lib.js';
 import { NearKeys } from './near.js';
+import { Failure } from './outage.js';
 import { multiplied } from './plan.js';
-import { Act, Key, limitsText, Problem, subjectOf, useFold } from './parts.js';
+import { Act, Key, limitsText, subjectOf, Unknown, useFold, whyUncounted } from './parts.js';
 import { get, useAnswer } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
@@ -22,6 +23,8 @@ export const shareOf = ({ admitted, denied }) => (denied === 0 ? 0 : denied / (a
 export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle }) {
   const { name, policies, tiers, rates, causes, configurations, processes } = row;
   const all = rates.admitted + rates.denied;
+  const why = whyUncounted(row);
+  const unknown = why && html`<${Unknown} why=${why} />`;
   // A space would separate two ids.
   const id = `open-${encodeURIComponent(name.toWellFormed())}`;
   const tierNames = Object.keys(tiers);
@@ -48,16 +51,16 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
           ${policies.map((/** @type {string} */ text) => html`<${PolicyText} text=${text} />`)}${tierNames.length > 0 && html`<span>${many(tierNames.length, 'tier')}: ${printable(tierNames.join(', '))}</span>`}${row.dynamic && html`<span>by request</span>`}
         </div>
       </th>
-      <td data-label=${spanText}><${Spark} spark=${spark} minutes=${minutes} /></td>
-      <td class="number" data-label="Requests/s">${rate(all)}</td>
+      <td data-label=${spanText}>${unknown || html`<${Spark} spark=${spark} minutes=${minutes} />`}</td>
+      <td class="number" data-label="Requests/s">${unknown || rate(all)}</td>
       <td class="denied-cell" data-label="Denied">
-        ${rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`}
+        ${unknown || (rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`)}
       </td>
       <td class="number" data-label="Near limit">
-        ${near > 0 ? html`${count(near)}<span class="quiet">/min</span>` : None}
+        ${unknown || (near > 0 ? html`${count(near)}<span class="quiet">/min</span>` : None)}
       </td>
       <td data-label="Waiting">
-        ${queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`)}
+        ${unknown || (queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`))}
       </td>
       <td class="number" data-label="Processes">${processes || html`<span class="quiet">?</span>`}</td>
     </tr>
@@ -83,13 +86,14 @@ function Details({ row }) {
   const { name } = row;
   const answer = useAnswer(() => get(`api/limiter?name=${encodeURIComponent(name)}`), [name], 3000);
   const { keys = [], bans = [], overrides = [], tenants = [], limited } = answer.value ?? {};
+  const isUnknown = !answer.isLoading && !answer.value;
   const denied = keys.filter((/** @type {any} */ key) => key.denied > 0);
   const busy = keys.filter((/** @type {any} */ key) => key.denied === 0);
   return html`<div class="detail">
-    ${answer.error && html`<${Problem} text=${answer.error} />`}
+    <${Failure} answer=${answer} />
     <div class="detail-columns">
       <div>
-        ${tenants.length > 0 && html`<${Tenants} rows=${tenants} />`}
+        ${tenants.length > 0 && html`<${Tenants} rows=${tenants} why=${whyUncounted(row)} />`}
         ${
           limited?.rows.length > 0
             ? html`<${Limited} ...${limited} />`
@@ -97,22 +101,22 @@ function Details({ row }) {
                 title="Denied now"
                 rows=${denied}
                 row=${row}
-                none=${noneDenied(keys, limited)}
+                none=${isUnknown ? 'Unknown.' : noneDenied(keys, limited)}
                 isLoading=${answer.isLoading}
               />`
         }
         <${Keys}
-          title="Busiest keys"
+          title="Busiest admitted keys"
           rows=${busy}
           row=${row}
-          none=${denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
+          none=${isUnknown ? 'Unknown.' : whyUncounted(row) ? `Unknown: ${whyUncounted(row)}.` : denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
           isLoading=${answer.isLoading}
         />
         <${NearKeys} name=${name} />
       </div>
       <div>
         <h3>
-          Bans <span class="quiet">${bans.length}</span>
+          Bans <span class="quiet">${isUnknown ? 'unknown' : bans.length}</span>
           ${row.bans && html`<${Transfer} kind="bans" name=${name} row=${row} />`}
         </h3>
         ${
@@ -120,28 +124,30 @@ function Details({ row }) {
             ? html`<p class="quiet">
                 This limiter does not check for bans. Create it with <code>ban: {}</code>.
               </p>`
-            : bans.length === 0
-              ? html`<p class="quiet">
-                  No ban is recorded. <code>headgate list --banned</code> also finds bans whose records were
-                  lost.
-                </p>`
-              : html`<ul class="list">
-                  ${bans.map(
-                    (/** @type {any} */ ban) =>
-                      html`<li>
-                        <div>
-                          <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
-                            >${span(ban.bannedForMs)}
-                            left${ban.by ? `, by ${printable(ban.by)}` : ', by denials'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
-                          >
-                        </div>
-                        <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />
-                      </li>`,
-                  )}
-                </ul>`
+            : isUnknown
+              ? html`<p class="quiet">Unknown.</p>`
+              : bans.length === 0
+                ? html`<p class="quiet">
+                    No ban is recorded. <code>headgate list --banned</code> also finds bans whose records were
+                    lost.
+                  </p>`
+                : html`<ul class="list">
+                    ${bans.map(
+                      (/** @type {any} */ ban) =>
+                        html`<li>
+                          <div>
+                            <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
+                              >${span(ban.bannedForMs)}
+                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
+                            >
+                          </div>
+                          <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />
+                        </li>`,
+                    )}
+                  </ul>`
         }
         <h3>
-          Overrides <span class="quiet">${overrides.length}</span>
+          Overrides <span class="quiet">${isUnknown ? 'unknown' : overrides.length}</span>
           ${row.overridden !== null && html`<${Transfer} kind="overrides" name=${name} row=${row} />`}
         </h3>
         ${
@@ -150,25 +156,27 @@ function Details({ row }) {
                 Limits of this limiter are fixed. Create it with <code>overrides: true</code>.
               </p>`
             : html`${
-                  overrides.length === 0
-                    ? html`<p class="quiet">All keys have the configured limits.</p>`
-                    : html`<ul class="list">
-                        ${overrides.map(
-                          (/** @type {any} */ each) =>
-                            html`<li>
-                              <div>
-                                ${each.key === undefined ? html`<b>all keys</b>` : html`<${Key} of=${each.key} dimension=${each.dimension} />`}<span
-                                  class="quiet"
-                                  >${limitsText(each.change)}${each.until ? `, ${span(new Date(each.until).getTime() - Date.now())} left` : ''}${each.by ? `, by ${printable(each.by)}` : ''}${each.reason ? `: ${printable(each.reason)}` : ''}</span
-                                >
-                              </div>
-                              <${Act}
-                                label="End"
-                                change=${each.key === undefined ? { action: 'remove', name, all: true } : withAction('remove', subjectOf(name, each))}
-                              />
-                            </li>`,
-                        )}
-                      </ul>`
+                  isUnknown
+                    ? html`<p class="quiet">Unknown.</p>`
+                    : overrides.length === 0
+                      ? html`<p class="quiet">All keys have the configured limits.</p>`
+                      : html`<ul class="list">
+                          ${overrides.map(
+                            (/** @type {any} */ each) =>
+                              html`<li>
+                                <div>
+                                  ${each.key === undefined ? html`<b>all keys</b>` : html`<${Key} of=${each.key} dimension=${each.dimension} />`}<span
+                                    class="quiet"
+                                    >${limitsText(each.change)}${each.until ? `, ${span(new Date(each.until).getTime() - Date.now())} left` : ''}${each.by ? `, by ${printable(each.by)}` : ''}${each.reason ? `: ${printable(each.reason)}` : ''}</span
+                                  >
+                                </div>
+                                <${Act}
+                                  label="End"
+                                  change=${each.key === undefined ? { action: 'remove', name, all: true } : withAction('remove', subjectOf(name, each))}
+                                />
+                              </li>`,
+                          )}
+                        </ul>`
                 }
                 <p>
                   <${Act}

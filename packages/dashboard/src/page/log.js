@@ -1,7 +1,8 @@
 // The fourth screen: all changes.
 import { html, useState } from './lib.js';
 import { shellWord } from './command.js';
-import { authorOf, Command, effectOf, Problem, Subject, Time, Undo, useFold, verbOf } from './parts.js';
+import { Failure } from './outage.js';
+import { authorOf, Command, effectOf, Subject, Time, Undo, useFold, verbOf } from './parts.js';
 import { get, useAnswer } from './state.js';
 import { count, keyText, printable } from './text.js';
 
@@ -75,10 +76,12 @@ export function LogScreen() {
           onInput=${(/** @type {any} */ event) => setQuery(event.target.value)}
       /></label>
     </div>
-    ${answer.error && html`<${Problem} text=${answer.error} />`}
+    <${Failure} answer=${answer} />
     ${
       shown.length === 0
-        ? html`<p class="quiet">${answer.isLoading ? 'Reading …' : 'There are no such changes.'}</p>`
+        ? html`<p class="quiet">
+            ${answer.isLoading ? 'Reading …' : answer.value ? 'There are no such changes.' : 'Unknown: the store does not answer.'}
+          </p>`
         : html`<table class="log">
               <thead>
                 <tr>
@@ -113,8 +116,8 @@ export function LogScreen() {
             ${folded.more}`
     }
     <p class="quiet">
-      ${count(shown.length)} changes${isCut ? ', and older ones, which are not shown' : ''}. The same on the
-      command line:
+      ${answer.value ? `${count(shown.length)} changes` : 'Unknown changes'}${isCut ? ', and older ones, which are not shown' : ''}.
+      The same on the command line:
     </p>
     <${Command} text=${words.map(shellWord).join(' ')} label="The same on the command line" />
   </div>`;

@@ -5,6 +5,7 @@ import { html, renderPage, useEffect, useState } from './lib.js';
 import { LogScreen } from './log.js';
 import { NowScreen } from './now.js';
 import { changed, connect, disconnect, useApp } from './state.js';
+import { Outage } from './outage.js';
 import { ProcessesScreen } from './processes.js';
 import { printable } from './text.js';
 import { switchZone, zone } from './zone.js';
@@ -110,6 +111,7 @@ function Page() {
       </div>
     </header>
     <main id="main" tabindex="-1">
+      ${isLoaded && html`<${Outage} />`}
       ${screen === 'now' ? html`<${NowScreen} />` : screen === 'key' ? html`<${KeyScreen} of=${of} by=${by} />` : screen === 'what-if' ? html`<${WhatIfScreen} name=${of} />` : screen === 'processes' ? html`<${ProcessesScreen} />` : html`<${LogScreen} />`}
     </main>
     <${ChangeDialog} /><${Notes} />`;

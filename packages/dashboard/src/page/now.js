@@ -2,7 +2,7 @@
 import { Bar, Spark } from './charts.js';
 import { html, useState } from './lib.js';
 import { Limiter, shareOf } from './limiter.js';
-import { authorOf, effectOf, Subject, Time, Undo, useFold, verbOf } from './parts.js';
+import { authorOf, effectOf, Subject, Time, Undo, Unknown, useFold, verbOf, whyUncounted } from './parts.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
 import { bytes, causeText, count, many, percent, printable, rate, span } from './text.js';
@@ -66,88 +66,85 @@ export function NowScreen() {
     return one < other ? -1 : one > other ? 1 : a.name < b.name ? -1 : 1;
   });
   const isOld = parts.store?.state === 'down';
-  return html`${isOld && html`<${Outage} store=${parts.store} />`}
-    <div class=${isOld ? 'now old' : 'now'}>
-      <${Summary} parts=${past} rows=${rows} />
-      <div class="columns">
-        <section aria-labelledby="limiters">
-          <div class="head">
-            <h2 id="limiters">Limiters <span class="quiet">${count(rows.length)}</span></h2>
-            <span class="legend" aria-hidden="true"
-              ><i class="admitted"></i>admitted <i class="denied"></i>denied</span
-            >
-            <div class="chips" role="group" aria-label="Span of the lines">
-              ${RANGES.map((each) => html`<button type="button" class="small" aria-pressed=${each === range} onClick=${() => setRange(each)}>${each.label}</button>`)}
-            </div>
-            <label class="inline"
-              ><span class="hidden">Filter limiters</span
-              ><input
-                type="search"
-                placeholder="Filter"
-                value=${query}
-                onInput=${(/** @type {any} */ event) => setQuery(event.target.value)}
-            /></label>
-            <label class="inline"
-              ><span class="hidden">Order</span
-              ><select value=${sort} onChange=${(/** @type {any} */ event) => setSort(event.target.value)}>
-                ${Object.entries(SORTS).map(([value, [label]]) => html`<option value=${value}>${label}</option>`)}
-              </select></label
-            >
+  const isEmpty = isOld && !parts.store.readAt;
+  return html`<div class=${isOld ? 'now old' : 'now'}>
+    <${Summary} parts=${past} rows=${rows} />
+    <div class="columns">
+      <section aria-labelledby="limiters">
+        <div class="head">
+          <h2 id="limiters">
+            Limiters <span class="quiet">${isEmpty ? 'unknown' : count(rows.length)}</span>
+          </h2>
+          <span class="legend" aria-hidden="true"
+            ><i class="admitted"></i>admitted <i class="denied"></i>denied</span
+          >
+          <div class="chips" role="group" aria-label="Span of the lines">
+            ${RANGES.map((each) => html`<button type="button" class="small" aria-pressed=${each === range} onClick=${() => setRange(each)}>${each.label}</button>`)}
           </div>
-          ${
-            rows.length === 0
-              ? html`<${NoLimiters} />`
-              : html`<table class="limiters">
-                  <thead>
-                    <tr>
-                      <th scope="col">Limiter</th>
-                      <th scope="col">${spanText}</th>
-                      <th scope="col" class="number">Requests/s</th>
-                      <th scope="col">Denied</th>
-                      <th scope="col" class="number">
-                        <abbr
-                          title="How often a minute a key has used 70 % of a limit, at most in the last 5 minutes"
-                          >Near limit</abbr
-                        >
-                      </th>
-                      <th scope="col">Waiting</th>
-                      <th scope="col" class="number">
-                        <abbr title="Processes with this limiter">Procs</abbr>
-                      </th>
-                    </tr>
-                  </thead>
-                  ${sorted.slice(0, shown).map((row) => html`<${Limiter} key=${row.name} row=${row} spark=${past[`spark ${row.name}`]} near=${parts[`spark ${row.name}`]?.near ?? 0} minutes=${past.minutes} spanText=${spanText} isOpen=${open === row.name} toggle=${() => setOpen(open === row.name ? '' : row.name)} />`)}
-                </table>`
-          }
-          ${sorted.length > shown && html`<button type="button" class="more" onClick=${() => setShown(shown + MORE)}>Show ${Math.min(MORE, sorted.length - shown)} more of ${count(sorted.length - shown)}</button>`}
-          ${me && html`<p class="quiet transfers">Of all limiters: <${Transfer} kind="bans" what=" bans" /><${Transfer} kind="overrides" what=" overrides" /></p>`}
-        </section>
-        <${Latest} rows=${parts.changes ?? []} />
-      </div>
-    </div>`;
-}
-
-/** The age of the figures, the cause and the next step, while the store does not answer. @param {any} props */
-function Outage({ store: { message, readAt } }) {
-  return html`<div class="problem" role="alert">
-    <p>
-      <b>The store does not answer.</b>
-      ${readAt ? html`The figures below are from <${Time} at=${readAt} />, and not true now.` : 'No figure is known.'}
-      Until it is back, each process decides by its <code>onStoreError</code>.
-    </p>
-    <p>Cause: ${printable(message ?? '')}</p>
-    <p>
-      Next: run <code>headgate check</code> where a service runs. If it answers there, this process cannot
-      reach the store; otherwise restart the store, or end the command that occupies it.
-    </p>
+          <label class="inline"
+            ><span class="hidden">Filter limiters</span
+            ><input
+              type="search"
+              placeholder="Filter"
+              value=${query}
+              onInput=${(/** @type {any} */ event) => setQuery(event.target.value)}
+          /></label>
+          <label class="inline"
+            ><span class="hidden">Order</span
+            ><select value=${sort} onChange=${(/** @type {any} */ event) => setSort(event.target.value)}>
+              ${Object.entries(SORTS).map(([value, [label]]) => html`<option value=${value}>${label}</option>`)}
+            </select></label
+          >
+        </div>
+        ${
+          rows.length === 0
+            ? html`<${NoLimiters} isUnknown=${isEmpty} />`
+            : html`<table class="limiters">
+                <thead>
+                  <tr>
+                    <th scope="col">Limiter</th>
+                    <th scope="col">${spanText}</th>
+                    <th scope="col" class="number">Requests/s</th>
+                    <th scope="col">Denied</th>
+                    <th scope="col" class="number">
+                      <abbr
+                        title="Keys that have used 70 % or more of a limit in a minute, the most of the last 5 minutes; a key counts once a window and process"
+                        >Near limit</abbr
+                      >
+                    </th>
+                    <th scope="col">Waiting</th>
+                    <th scope="col" class="number">
+                      <abbr title="Processes with this limiter">Procs</abbr>
+                    </th>
+                  </tr>
+                </thead>
+                ${sorted.slice(0, shown).map((row) => html`<${Limiter} key=${row.name} row=${row} spark=${past[`spark ${row.name}`]} near=${parts[`spark ${row.name}`]?.near ?? 0} minutes=${past.minutes} spanText=${spanText} isOpen=${open === row.name} toggle=${() => setOpen(open === row.name ? '' : row.name)} />`)}
+              </table>`
+        }
+        ${sorted.length > shown && html`<button type="button" class="more" onClick=${() => setShown(shown + MORE)}>Show ${Math.min(MORE, sorted.length - shown)} more of ${count(sorted.length - shown)}</button>`}
+        ${me && html`<p class="quiet transfers">Of all limiters: <${Transfer} kind="bans" what=" bans" /><${Transfer} kind="overrides" what=" overrides" /></p>`}
+      </section>
+      <${Latest} rows=${parts.changes ?? []} isUnknown=${isEmpty} />
+    </div>
   </div>`;
 }
 
-function NoLimiters() {
+/** @param {any} props */
+function NoLimiters({ isUnknown }) {
+  if (isUnknown)
+    return html`<p class="quiet">Unknown: the store has not answered since this page is read.</p>`;
   return html`<div class="empty">
     <p><b>No limiter is known yet.</b></p>
     <p class="quiet">Limiters appear when they are created with this store.</p>
   </div>`;
+}
+
+/** The reason why no decision is counted. Empty if decisions of a limiter are. @param {any} store @param {any[]} rows @returns {string} */
+function whyUnknown(store, rows) {
+  if (store.state === 'down' && !store.readAt) return 'the store does not answer';
+  if (rows.length === 0) return 'no limiter is known';
+  if (rows.some(({ isCounted }) => isCounted)) return '';
+  return whyUncounted(rows.find(({ isCounted }) => isCounted === null) ?? rows[0]).replace(/\bits\b/, 'the');
 }
 
 /** @param {any} props */
@@ -157,6 +154,8 @@ function Summary({ parts, rows }) {
   const causes = rows.flatMap((/** @type {any} */ row) =>
     row.causes.map((/** @type {any} */ cause) => ({ ...cause, of: row.name })),
   );
+  const why = whyUnknown(store, rows);
+  const uncounted = why ? 0 : rows.filter((/** @type {any} */ row) => !row.isCounted).length;
   const [worst] = causes.sort((/** @type {any} */ a, /** @type {any} */ b) => b.denied - a.denied);
   const sick = processes.filter((/** @type {any} */ each) => each.health.state !== 'up');
   return html`<div class="tiles">
@@ -165,24 +164,29 @@ function Summary({ parts, rows }) {
         <h2>
           <abbr title="A request that passes several limiters is decided by each of them">Decisions</abbr>
         </h2>
-        <p class="figure">${rate(admitted + denied)}<small>/s</small></p>
-        <p class="quiet">
-          ${instances === 0 ? 'no process has counted any in the last seconds; stores with counts: false count none' : `counted by ${many(instances, 'process')}`}
+        <p class="figure">
+          ${why ? html`<${Unknown} />` : html`${rate(admitted + denied)}<small>/s</small>`}
         </p>
+        <p class="quiet">
+          ${why || (instances === 0 ? 'no process has counted any in the last seconds' : `counted by ${many(instances, 'process')}`)}
+        </p>
+        ${uncounted > 0 && html`<p class="warn">without those of ${many(uncounted, 'limiter')}: unknown</p>`}
       </div>
       <${Spark} spark=${wholeSpark(parts)} minutes=${parts.minutes} width=${300} height=${72} large=${true} />
     </section>
     <section class="tile" aria-label="Denied">
       <h2>Denied <span class="quiet">of all decisions</span></h2>
-      <p class=${denied > 0 ? 'figure bad' : 'figure'}>${percent(denied, admitted + denied)}</p>
+      <p class=${denied > 0 && !why ? 'figure bad' : 'figure'}>
+        ${why ? html`<${Unknown} />` : percent(denied, admitted + denied)}
+      </p>
       <p class="quiet">
-        ${worst ? html`${rate(denied)}/s, most in <b>${printable(worst.of)}</b> ${causeText(worst)}` : 'nothing is denied now'}
+        ${why || (worst ? html`${rate(denied)}/s, most in <b>${printable(worst.of)}</b> ${causeText(worst)}` : uncounted > 0 ? 'none of those that are counted' : 'nothing is denied now')}
       </p>
     </section>
     <section class="tile" aria-label="Waiting">
       <h2>Waiting</h2>
-      <p class="figure">${count(waiting)}</p>
-      <p class="quiet">${count(held)} held, ${many(slots, 'slot')} in use</p>
+      <p class="figure">${why ? html`<${Unknown} />` : count(waiting)}</p>
+      <p class="quiet">${why || `${count(held)} held, ${many(slots, 'slot')} in use`}</p>
     </section>
     <section class="tile" aria-label="Store">
       <h2>Store</h2>
@@ -190,7 +194,7 @@ function Summary({ parts, rows }) {
         <i class="dot" aria-hidden="true"></i>${store.state === 'up' ? 'Up' : 'Down'}
       </p>
       <p class="quiet">
-        ${store.state === 'up' ? html`<${Latency} latency=${store.latency} />` : printable(store.message ?? '')}
+        ${store.state === 'up' ? html`<${Latency} latency=${store.latency} why=${why} />` : printable(store.message ?? '')}
       </p>
       ${sick.length > 0 && html`<p class="quiet"><b>${many(sick.length, 'process')}</b> ${sick.length === 1 ? 'sees' : 'see'} it as ${sick[0].health.state}</p>`}
       ${degraded > 0 && html`<p class="warn">${rate(degraded)}/s decided without it</p>`}
@@ -200,8 +204,8 @@ function Summary({ parts, rows }) {
 }
 
 /** The latency that decisions see. @param {any} props */
-function Latency({ latency }) {
-  if (!latency) return 'no decision asked it in the last seconds';
+function Latency({ latency, why }) {
+  if (!latency) return why ? `latency unknown: ${why}` : 'no decision asked it in the last seconds';
   const { p50Ms, p99Ms, late } = latency;
   return html`answers half of the decisions in <b>${p50Ms} ms</b>, 99 % in
     <b>${p99Ms} ms</b>${late > 0 ? html`, <b class="bad">${rate(late)}/s too late</b>` : ''}`;
@@ -221,7 +225,7 @@ function Memory({ server: { server, usedBytes, maxBytes, ownBytes, fullInMs } })
 }
 
 /** @param {any} props */
-function Latest({ rows }) {
+function Latest({ rows, isUnknown }) {
   const { shown, more } = useFold(rows, 4);
   return html`<aside aria-labelledby="latest">
     <div class="head">
@@ -230,7 +234,7 @@ function Latest({ rows }) {
     </div>
     ${
       rows.length === 0
-        ? html`<p class="quiet">Nothing was changed yet.</p>`
+        ? html`<p class="quiet">${isUnknown ? 'Unknown.' : 'Nothing was changed yet.'}</p>`
         : html`<ol class="changes">
               ${shown.map(
                 (/** @type {any} */ row) =>

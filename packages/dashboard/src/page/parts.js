@@ -49,6 +49,19 @@ export function Time({ at }) {
   >`;
 }
 
+/** A value that is not known. @param {any} props */
+export function Unknown({ why }) {
+  return html`<span class="quiet" title=${why}>unknown</span>`;
+}
+
+/** The reason why the counts of a limiter are unknown. Empty if they are known. @param {any} row @returns {string} */
+export function whyUncounted({ isCounted }) {
+  if (isCounted) return '';
+  return isCounted === false
+    ? 'its store has counts: false'
+    : 'no decision was counted in the last 15 minutes: there was none, or its store has counts: false';
+}
+
 /** @param {any} props */
 export function Problem({ text }) {
   return html`<p class="problem" role="alert">${text}</p>`;

@@ -1,6 +1,6 @@
 // The past denials of a key: a timeline, and the policies that denied.
 import { html, useState } from './lib.js';
-import { Problem } from './parts.js';
+import { Failure } from './outage.js';
 import { post, useAnswer } from './state.js';
 import { causeText, count, many, printable } from './text.js';
 import { atTime, fullTimeOf } from './zone.js';
@@ -19,9 +19,9 @@ const PAST_RANGES = /** @type {const} */ ([
 /** @param {any} props */
 export function Past({ of, by }) {
   const ask = () => post('api/past', { key: of, ...(by && { dimension: by }) });
-  const { value, error, isLoading } = useAnswer(ask, [of, by], 15_000);
+  const answer = useAnswer(ask, [of, by], 15_000);
   const [range, setRange] = useState(2);
-  const { denials = [], isCounted = true } = value ?? {};
+  const { denials = [], isCounted = true } = answer.value ?? {};
   return html`<section aria-labelledby="past">
     <div class="head">
       <h3 id="past">Denied in the past</h3>
@@ -29,11 +29,11 @@ export function Past({ of, by }) {
         ${PAST_RANGES.map(([label], i) => html`<button type="button" class="small" aria-pressed=${range === i} onClick=${() => setRange(i)}>${label}</button>`)}
       </div>
     </div>
-    ${error && html`<${Problem} text=${error} />`}
+    <${Failure} answer=${answer} />
     ${
       denials.length === 0
         ? html`<p class="quiet">
-            ${isLoading ? 'Reading …' : isCounted ? 'No denial is recorded in the last 24 hours.' : 'Unknown: the store has counts: false.'}
+            ${answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : isCounted ? 'No denial is recorded in the last 24 hours.' : 'Unknown: the store has counts: false.'}
           </p>`
         : denials.map(
             (/** @type {any} */ each) => html`<${Timeline} past=${each} range=${PAST_RANGES[range]} />`,
@@ -100,12 +100,25 @@ function Timeline({ past, range: [, minutes, step] }) {
   </article>`;
 }
 
-/** The last minutes with denials. @param {any} props */
+/** The lines that are always shown. */
+const LATEST_MINUTES = 5;
+
+/** The minutes with denials, the newest first. @param {any} props */
 function LatestDenials({ minutes }) {
-  const rows = [...minutes].sort((a, b) => b.minute - a.minute || b.count - a.count).slice(0, 5);
-  return html`<ul class="over">
-    ${rows.map((row) => html`<li>${fullTimeOf(row.minute)} <b>${count(row.count)}</b> <span class="quiet">${causesText([row])}</span></li>`)}
-  </ul>`;
+  const rows = [...minutes].sort((a, b) => b.minute - a.minute || b.count - a.count);
+  const older = rows.slice(LATEST_MINUTES);
+  const list = (/** @type {any[]} */ some) =>
+    html`<ul class="over">
+      ${some.map((row) => html`<li>${fullTimeOf(row.minute)} <b>${count(row.count)}</b> <span class="quiet">${causesText([row])}</span></li>`)}
+    </ul>`;
+  return html`${list(rows.slice(0, LATEST_MINUTES))}
+  ${
+    older.length > 0 &&
+    html`<details>
+      <summary>${many(older.length, 'older line')}</summary>
+      ${list(older)}
+    </details>`
+  }`;
 }
 
 /** The policies and reasons, the most frequent first. @param {any[]} minutes */

@@ -1,19 +1,17 @@
 // The fifth screen: the processes that are connected.
 import { html } from './lib.js';
-import { Time } from './parts.js';
+import { Time, Unknown } from './parts.js';
 import { useApp } from './state.js';
 import { count, many, printable, rate, span } from './text.js';
-
-/** The sign for a value that is not known. */
-const Unknown = html`<span class="quiet">unknown</span>`;
 
 const HEALTH_TEXTS = /** @type {Record<string, string>} */ ({ up: 'up', slow: 'slow', down: 'down' });
 
 export function ProcessesScreen() {
   const { parts, isLoaded } = useApp();
   if (!isLoaded) return html`<p class="quiet wait" role="status">Waiting for the store …</p>`;
+  const isOld = parts.store?.state === 'down';
   const rows = processRows(parts.instances ?? [], parts.processes ?? []);
-  return html`<div class="wide-screen">
+  return html`<div class=${isOld ? 'wide-screen old' : 'wide-screen'}>
     <h2 class="screen">Processes</h2>
     <p class="quiet">
       Processes that use the store, and how each of them sees it. A process is listed while it publishes its
@@ -21,7 +19,7 @@ export function ProcessesScreen() {
     </p>
     ${
       rows.length === 0
-        ? html`<p class="quiet">No process is known.</p>`
+        ? html`<p class="quiet">${isOld ? 'Unknown: the store does not answer.' : 'No process is known.'}</p>`
         : html`<table class="log processes">
             <thead>
               <tr>
@@ -37,7 +35,7 @@ export function ProcessesScreen() {
               </tr>
             </thead>
             <tbody>
-              ${rows.map((row) => html`<${ProcessRow} key=${row.id} ...${row} />`)}
+              ${rows.map((row) => html`<${ProcessRow} key=${row.id} isOld=${isOld} ...${row} />`)}
             </tbody>
           </table>`
     }
@@ -70,28 +68,32 @@ function ProcessRow({
   health,
   latency,
   loopDelayMs,
+  isOld,
 }) {
+  const unknown = html`<${Unknown}
+    why=${isOld ? 'the store does not answer' : 'the process has not counted a decision in the last seconds'}
+  />`;
   const all = names.length > 0 ? names : limiters.map((/** @type {any} */ each) => each.name);
   return html`<tr>
     <td data-label="Process"><code>${printable(host)}</code> <span class="quiet">${pid}</span></td>
-    <td data-label="Since">${since ? html`<${Time} at=${since} />` : Unknown}</td>
-    <td data-label="Version">${version ? printable(version) : Unknown}</td>
+    <td data-label="Since">${since ? html`<${Time} at=${since} />` : unknown}</td>
+    <td data-label="Version">${version ? printable(version) : unknown}</td>
     <td data-label="Limiters">
       <span title=${printable(all.join(', '))}>${many(all.length, 'limiter')}</span
       >${differing.length > 0 && html`<div><span class="chip warn" title="Other processes have other options">other options: ${printable(differing.join(', '))}</span></div>`}
     </td>
-    <td class="number" data-label="Decisions/s">${decisions === undefined ? Unknown : rate(decisions)}</td>
+    <td class="number" data-label="Decisions/s">${decisions === undefined ? unknown : rate(decisions)}</td>
     <td class="number" data-label="Without the store">
-      ${degraded > 0 ? html`<b class="bad">${rate(degraded)}/s</b>` : degraded === undefined ? Unknown : '0'}
+      ${degraded > 0 ? html`<b class="bad">${rate(degraded)}/s</b>` : degraded === undefined ? unknown : '0'}
     </td>
     <td data-label="Store">
-      ${health ? html`<span class=${health.state === 'up' ? 'good' : 'bad'}>${HEALTH_TEXTS[health.state]}</span>${health.failures > 0 ? html` <span class="quiet">${many(health.failures, 'failure')}</span>` : ''}` : Unknown}
+      ${health && !isOld ? html`<span class=${health.state === 'up' ? 'good' : 'bad'}>${HEALTH_TEXTS[health.state]}</span>${health.failures > 0 ? html` <span class="quiet">${many(health.failures, 'failure')}</span>` : ''}` : unknown}
     </td>
     <td data-label="Latency">
-      ${latency ? html`<span class="nowrap">${latency.p50Ms} ms</span> <span class="quiet nowrap">99 %: ${latency.p99Ms} ms</span>${latency.late > 0 ? html` <b class="bad">${rate(latency.late)}/s late</b>` : ''}` : Unknown}
+      ${latency ? html`<span class="nowrap">${latency.p50Ms} ms</span> <span class="quiet nowrap">99 %: ${latency.p99Ms} ms</span>${latency.late > 0 ? html` <b class="bad">${rate(latency.late)}/s late</b>` : ''}` : unknown}
     </td>
     <td class="number" data-label="Event loop">
-      ${loopDelayMs === undefined ? Unknown : loopDelayMs > 100 ? html`<b class="bad">${span(loopDelayMs) === '< 1 s' ? `${count(loopDelayMs)} ms` : span(loopDelayMs)} late</b>` : `${count(loopDelayMs)} ms late`}
+      ${loopDelayMs === undefined ? unknown : loopDelayMs > 100 ? html`<b class="bad">${span(loopDelayMs) === '< 1 s' ? `${count(loopDelayMs)} ms` : span(loopDelayMs)} late</b>` : `${count(loopDelayMs)} ms late`}
     </td>
   </tr>`;
 }

@@ -173,7 +173,7 @@ export function useAnswer(ask, inputs, everyMs) {
     let timer;
     const run = async () => {
       const next = await ask().then(
-        (value) => ({ value }),
+        (value) => ({ value, readAt: Date.now() }),
         (error) => ({ error: error.message }),
       );
       if (!isWanted) return;

@@ -1,7 +1,7 @@
 // The tenants of a shared limit.
 import { Bar } from './charts.js';
 import { html } from './lib.js';
-import { Key, useFold } from './parts.js';
+import { Key, Unknown, useFold } from './parts.js';
 import { causeText, count, percent, printable, rate, span } from './text.js';
 
 /** The answer to a tenant, in words. @param {any} tenant */
@@ -13,7 +13,7 @@ function answerOf({ allowed, reason, retryAfterMs }) {
 }
 
 /** @param {any} props */
-export function Tenants({ rows }) {
+export function Tenants({ rows, why }) {
   const { shown, more } = useFold(rows, 4);
   return html`<h3>Tenants <span class="quiet">${count(rows.length)}</span></h3>
     <table class="keys">
@@ -53,7 +53,7 @@ export function Tenants({ rows }) {
               >${isHeavy === null ? '' : html` <span class=${isHeavy ? 'chip warn' : 'chip'}>${isHeavy ? 'heavy' : 'light'}</span>`}
             </td>
             <td class="number" data-label="Denied/s">
-              ${denied > 0 ? html`<b class="bad">${rate(denied)}</b>` : rate(denied)}
+              ${why ? html`<${Unknown} why=${why} />` : denied > 0 ? html`<b class="bad">${rate(denied)}</b>` : rate(denied)}
             </td>
             <td data-label="Answer">${answerOf(each)}</td>
           </tr>`;

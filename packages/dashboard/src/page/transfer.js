@@ -112,6 +112,14 @@ export function changesIn(preview) {
     : effects.filter((/** @type {string} */ effect) => effect !== 'same').length;
 }
 
+/** The number of keys that an import would change. @param {any} preview @returns {number} */
+export const keysIn = (preview) =>
+  (preview?.rows ?? []).reduce(
+    (/** @type {number} */ sum, /** @type {any} */ row) =>
+      sum + (effectIn(row) === 'same' ? 0 : (row.keys ?? 0)),
+    0,
+  );
+
 /** @param {any} props */
 function Effects({ rows, skipped, kind, name, text, type }) {
   const groups = Object.entries(EFFECTS).map(([effect, [label, color]]) => ({
@@ -122,11 +130,7 @@ function Effects({ rows, skipped, kind, name, text, type }) {
   const sorted = groups.flatMap(({ own, ...look }) =>
     own.map((/** @type {any} */ row) => ({ ...look, row })),
   );
-  const keys = rows.reduce(
-    (/** @type {number} */ sum, /** @type {any} */ row) =>
-      sum + (effectIn(row) === 'same' ? 0 : (row.keys ?? 0)),
-    0,
-  );
+  const keys = keysIn({ rows });
   const without = () => {
     const wrong = new Set(refused.map((/** @type {any} */ { line }) => line));
     const lines = text.split(/\r?\n/);

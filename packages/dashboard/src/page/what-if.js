@@ -2,21 +2,23 @@
 import { scaled, scaledPolicy } from './command.js';
 import { html, useEffect, useState } from './lib.js';
 import { planOf, setsOf, tierText } from './plan.js';
-import { Act, Command, Key, Problem } from './parts.js';
+import { Failure } from './outage.js';
+import { Act, Command, Key } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
-import { count, percent, printable } from './text.js';
+import { count, many, percent, printable } from './text.js';
 
 const STEPS = 200;
 const WIDTH = 640;
 const HEIGHT = 170;
 
-/** The number of keys above a part of the capacity, between the recorded levels by interpolation. @param {number[]} levels @param {number[]} counts @param {number} part */
+/** The number of uses above a part of the capacity, between the recorded levels by interpolation. Above all of it are those that were denied. @param {number[]} levels @param {number[]} counts @param {number} part */
 function above(levels, counts, part) {
-  if (part >= 1) return 0;
+  if (part >= 1) return counts[levels.length] ?? 0;
   const at = levels.findLastIndex((level) => level <= part);
   const [low, high] = [levels[at], levels[at + 1] ?? 1];
   const [more, fewer] = [counts[at], counts[at + 1] ?? 0];
-  return Math.round(more + ((fewer - more) * (part - low)) / (high - low || 1));
+  const found = Math.round(more + ((fewer - more) * (part - low)) / (high - low || 1));
+  return Math.min(found, counts[0]);
 }
 
 /** @param {any} props */
@@ -35,8 +37,8 @@ export function WhatIfScreen({ name }) {
   return html`<div class="narrow">
     <h2 class="screen">What if</h2>
     <p class="quiet">
-      The use of a policy in the last hour, with bars by the square root of the keys. Move the limit to see
-      the keys that it would deny.
+      The use of a policy in the last hour. A use is a key in a window of the policy, as each process counted
+      it; bars have the height of the square root. Move the limit to see how many it would deny.
     </p>
     ${
       rows.length > 0
@@ -50,7 +52,9 @@ export function WhatIfScreen({ name }) {
                 ${rows.map((each) => html`<option value=${each.name}>${printable(each.name)}</option>`)}
               </select></label
             >${row ? html`<${Uses} key=${row.name} row=${row} />` : html`<${NoUse} name=${name} row=${parts[`row ${name}`]} />`}`
-        : html`<p class="quiet">No limiter with fixed policies is known.</p>`
+        : html`<p class="quiet">
+            ${parts.store?.state === 'down' ? 'Unknown: the store does not answer.' : 'No limiter with fixed policies is known.'}
+          </p>`
     }
   </div>`;
 }
@@ -103,11 +107,11 @@ function Uses({ row }) {
       <${Distribution}
         part=${part}
         counts=${counts}
+        denials=${use.value?.denied[part.name] ?? 0}
         levels=${use.value?.levels}
         limit=${limit}
         setLimit=${setLimit}
-        isLoading=${use.isLoading}
-        error=${use.error}
+        answer=${use}
       />
       <${Near} sample=${sample} part=${part} limit=${limit} />
     </section>
@@ -138,17 +142,16 @@ function ReadOnly() {
 }
 
 /** @param {any} props */
-function Distribution({ part, counts, levels, limit, setLimit, isLoading, error }) {
+function Distribution({ part, counts, denials, levels, limit, setLimit, answer }) {
   const [id] = useState(() => `limit-${Math.random().toString(36).slice(2)}`);
   const all = counts?.[0] ?? 0;
   const most = part.limit;
-  // Keys beyond the limit are denied today, so no use above it is known.
   const denied = counts ? above(levels, counts, limit / most) : 0;
   const bars = counts
     ? levels.map((/** @type {number} */ level, /** @type {number} */ i) => ({
         from: level,
         to: levels[i + 1] ?? 1,
-        keys: Math.max(0, counts[i] - (counts[i + 1] ?? 0)),
+        keys: Math.max(0, counts[i] - (levels[i + 1] === undefined ? 0 : counts[i + 1])),
       }))
     : [];
   const top = Math.max(1, ...bars.map((/** @type {any} */ bar) => bar.keys));
@@ -157,19 +160,19 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
   const y = (/** @type {number} */ keys) =>
     keys === 0 ? 0 : Math.max(2, ((HEIGHT - 14) * Math.sqrt(keys)) / Math.sqrt(top));
   return html`<h3>${printable(part.name)} <span class="quiet">${printable(part.rest)}</span></h3>
-    ${error ? html`<${Problem} text=${error} />` : ''}
+    <${Failure} answer=${answer} />
     ${
       counts
         ? html`<svg
             class="distribution"
             viewBox=${`0 0 ${WIDTH} ${HEIGHT + 18}`}
             role="img"
-            aria-label=${`Use of ${part.name} by ${count(all)} keys and windows in the last hour`}
+            aria-label=${`Use of ${part.name} in the last hour: ${count(all)} uses`}
           >
-            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)} units: ${count(bar.keys)} keys`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
+            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)} units: ${count(bar.keys)} uses`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
           </svg>`
         : html`<p class="quiet">
-            ${isLoading ? 'Reading …' : 'No use was recorded in the last hour. A store with counts: false records none.'}
+            ${answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : 'No use was recorded in the last hour. A store with counts: false records none.'}
           </p>`
     }
     <label class="slider" for=${id}
@@ -188,12 +191,12 @@ function Distribution({ part, counts, levels, limit, setLimit, isLoading, error 
       aria-valuetext=${`${limit} units, denies about ${denied} of ${all}`}
       onInput=${(/** @type {any} */ event) => setLimit(Math.min(most, Number(event.target.value)))}
     />
-    ${counts ? html`<p class="verdict-line" role="status">A limit of <b>${count(limit)}</b> would have denied about <b class=${denied > 0 ? 'bad' : 'good'}>${count(denied)}</b> of ${count(all)} keys and windows <span class="quiet">(${percent(denied, all)})</span>.</p>` : ''}`;
+    ${counts ? html`<p class="verdict-line" role="status">A limit of <b>${count(limit)}</b> ${limit === most ? 'denied' : 'would have denied about'} <b class=${denied > 0 ? 'bad' : 'good'}>${count(denied)}</b> of ${count(all)} uses <span class="quiet">(${percent(denied, all)})</span>. <span class="quiet">The configured limit denied ${many(denials, 'request')}.</span></p>` : ''}`;
 }
 
 /** The sampled keys that use the moved limit, or more, now. @param {any} props */
 function Near({ sample, part, limit }) {
-  if (sample.error) return html`<${Problem} text=${sample.error} />`;
+  if (sample.error) return html`<${Failure} answer=${sample} />`;
   if (sample.isLoading) return html`<p class="quiet">Searching keys …</p>`;
   const { keys = [], count: checked = 0, isCut = false } = sample.value ?? {};
   const factor = part.capacity / part.limit;

@@ -145,7 +145,7 @@ describe('the page', function () {
       'headgate reset ada --name api --by ada --reason INC-7 &&\nheadgate reset ada --name login --by ada --reason INC-7',
     );
     await page.getByRole('dialog').getByRole('button', { name: 'Reset' }).click();
-    await page.locator('.note', { hasText: 'Reset ada' }).waitFor();
+    await page.locator('.note', { hasText: /Reset ada in api, login/ }).waitFor();
     for (const limiter of [api!, login!]) expect((await limiter.peek('ada')).remaining).to.equal(5);
   });
 

@@ -58,6 +58,34 @@ describe('the past on the page', function () {
     expect(problems).to.deep.equal([]);
   });
 
+  it('has every minute of the denials as text', async () => {
+    const { page } = await open('key/203.0.113.7');
+    const hour = Math.floor(Date.now() / 60_000 - 30) * 60_000;
+    const minutes = Array.from({ length: 9 }, (_, i) => ({
+      minute: hour + i * 60_000,
+      count: i + 1,
+      policy: 'minute',
+    }));
+    const past = { name: 'api', key: '203.0.113.7', dimension: 'key', first: hour, last: hour, minutes };
+    await page.route('**/api/past', (route) => route.fulfill({ json: { denials: [past], isCounted: true } }));
+    await page.reload();
+    const older = page.locator('details', { hasText: '4 older lines' });
+    await older.locator('summary').click();
+    expect(await older.locator('li').allInnerTexts()).to.have.length(4);
+    expect(await older.locator('li').last().innerText()).to.match(/ 1 by minute$/);
+  });
+
+  it('What if has the keys that the limit denies, and never more than all', async () => {
+    const { page } = await open('what-if/api');
+    const verdict = page.locator('.verdict-line');
+    await verdict.waitFor({ timeout: 40_000 });
+    expect(await verdict.innerText()).to.equal(
+      'A limit of 2 denied 1 of 1 uses (100 %). The configured limit denied 7 requests.',
+    );
+    await page.locator('input[type=range]').fill('1');
+    expect(await verdict.innerText()).to.contain('would have denied about 1 of 1 uses (100 %)');
+  });
+
   it('shows the processes, and numbers under the pointer', async () => {
     const { page, problems } = await open('processes', {
       viewport: { width: 390, height: 844 },

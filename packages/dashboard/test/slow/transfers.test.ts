@@ -108,7 +108,7 @@ describe('export and import on the page', function () {
       "headgate bans import 'list of INC-7.txt' --name api --for 2h --by ada --reason 'it'\\''s INC-7'",
     );
     await submit.click();
-    await page.locator('.note', { hasText: 'Imported 3 bans' }).waitFor();
+    await page.locator('.note', { hasText: 'Imported 3 bans of 6 keys' }).waitFor();
     for (const key of ['mallory', '10.0.0.3']) expect((await api.peek(key)).reason, key).to.equal('banned');
     const { stdout } = await headgate(['log', '--json', '--action', 'import', ...where]);
     expect(JSON.parse(stdout)).to.include({ action: 'import', keys: 6, by: 'ada', reason: "it's INC-7" });

@@ -28,7 +28,7 @@ export class Publisher {
   readonly #aside: BestEffort;
   readonly #prefix: string;
   readonly #every: number;
-  readonly #hashed: { readonly hashed?: string };
+  readonly #facts: { readonly hashed?: string; readonly counts?: false };
   readonly #instance = randomBytes(9).toString('base64url');
   readonly #limiters: ReadonlySet<Announcement>;
   readonly #changes: BestEffort;
@@ -36,7 +36,7 @@ export class Publisher {
   readonly #compared = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param limiters all limiters of the store @param every ms @param mark the mark of the secret that hashes the keys */
+  /** @param limiters all limiters of the store @param every ms @param mark the mark of the secret that hashes the keys @param counts whether the store counts decisions */
   constructor(
     limiters: ReadonlySet<Announcement>,
     commands: Commands,
@@ -44,10 +44,16 @@ export class Publisher {
       prefix,
       every,
       mark,
-    }: { readonly prefix: string; readonly every: number; readonly mark: string | undefined },
+      counts,
+    }: {
+      readonly prefix: string;
+      readonly every: number;
+      readonly mark: string | undefined;
+      readonly counts: boolean;
+    },
   ) {
     this.#limiters = limiters;
-    this.#hashed = mark === undefined ? {} : { hashed: mark };
+    this.#facts = { ...(mark !== undefined && { hashed: mark }), ...(!counts && { counts }) };
     this.#aside = new BestEffort(commands, 'publish');
     this.#changes = new BestEffort(commands, 'configure');
     this.#prefix = prefix;
@@ -70,7 +76,7 @@ export class Publisher {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       if (!this.#aside.isPermitted) return;
-      const document = { ...instanceOf(this.#limiters, hostname(), this.#every), ...this.#hashed };
+      const document = { ...instanceOf(this.#limiters, hostname(), this.#every), ...this.#facts };
       this.#send(JSON.stringify(document));
       this.#logConfigurations(document.limiters);
       // A random factor keeps the processes of a deployment from publishing all at once.

@@ -1,0 +1,15 @@
+import type { Admin } from 'headgate/admin';
+import { complain, type Io } from './io.js';
+
+const MESSAGE =
+  'Nothing of Headgate is there: no limiter is published, and no key was found. Is --redis right, with the number of the database, and --prefix? ' +
+  'Has a process with a limiter started?';
+
+/** Warns after an empty answer if the store has neither a limiter nor a key of Headgate, so that a wrong database is not taken for calm. */
+export async function warnIfNothing(admin: Admin, io: Io): Promise<void> {
+  if ((await admin.limiters()).limiters.length > 0) return;
+  const search = await admin.keys({ kinds: ['banned', 'state'] });
+  for await (const _ of search) return;
+  if (search.checked === 0)
+    complain(io, { warning: true, code: 'NOTHING_FOUND', message: MESSAGE }, `warning: ${MESSAGE}`);
+}

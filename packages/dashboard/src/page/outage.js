@@ -1,0 +1,32 @@
+// The cause of an outage, and the age of figures meanwhile.
+import { html } from './lib.js';
+import { Problem, Time } from './parts.js';
+import { useApp } from './state.js';
+import { printable } from './text.js';
+
+/** The age of the figures, the cause and the next step, while the store does not answer. */
+export function Outage() {
+  const { parts } = useApp();
+  if (parts.store?.state !== 'down') return null;
+  const { message, readAt } = parts.store;
+  return html`<div class="problem" role="alert">
+    <p>
+      <b>The store does not answer.</b>
+      ${readAt ? html`The figures below are from <${Time} at=${readAt} />, and not true now.` : 'No figure is known.'}
+      Until it is back, each process decides by its <code>onStoreError</code>.
+    </p>
+    <p>Cause: ${printable(message ?? '')}</p>
+    <p>
+      Next: run <code>headgate check</code> where a service runs. If it answers there, this process cannot
+      reach the store; otherwise restart the store, or end the command that occupies it.
+    </p>
+  </div>`;
+}
+
+/** The error of an answer, and the age of the last answer that is still shown. @param {any} props */
+export function Failure({ answer: { value, error, readAt } }) {
+  if (!error) return null;
+  return html`<${Problem}
+      text=${error}
+    />${value && html`<p class="warn">The answer below is from <${Time} at=${readAt} />, and may not be true now.</p>`}`;
+}
