@@ -20,25 +20,13 @@ export class List<T> {
 
   /** Adds a value behind a link of this list, or at the front if `before` is undefined. */
   insert(value: T, before: Link<T> | undefined): Link<T> {
-    const link: Link<T> = { value, before, after: undefined };
-    this.#put(link, before);
-    return link;
-  }
-
-  /** Moves a link of this list behind another one. */
-  move(link: Link<T>, before: Link<T>): void {
-    this.remove(link);
-    this.#put(link, before);
-  }
-
-  #put(link: Link<T>, before: Link<T> | undefined): void {
     const after = before ? before.after : this.#first;
-    link.before = before;
-    link.after = after;
+    const link: Link<T> = { value, before, after };
     if (before) before.after = link;
     else this.#first = link;
     if (after) after.before = link;
     else this.#last = link;
+    return link;
   }
 
   /** Takes out a link, which must be in this list. */

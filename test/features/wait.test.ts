@@ -138,22 +138,6 @@ describe('waiting, in the test’s time', () => {
     ]);
   });
 
-  it('a request that is denied gives way to those of a higher priority that came during its question', async () => {
-    const { timing, log, start } = setup({ limit: 1, window: '100ms', algorithm: 'fixed-window' });
-    start('first');
-    await timing.advance(10);
-    for (const [name, priority] of [
-      ['a', 0],
-      ['b', 1],
-      ['c', 0],
-      ['d', 1],
-    ] as const)
-      start(name, { priority });
-    await timing.advance(1000);
-    const names = ['first', 'b', 'd', 'a', 'c'];
-    expect(log).to.deep.equal(names.map((name, i) => [name, 'admitted', 100 * i]));
-  });
-
   it('a higher priority takes neither a turn nor the place of a request that has a turn', async () => {
     const { timing, log, start, room } = setup({ ...perSecond, burst: 1 }, 3);
     for (const name of ['a', 'b', 'c', 'd']) start(name);

@@ -5,7 +5,7 @@ import type { LimiterDecision } from '../decision.js';
 import type { Request, WaitRequest } from '../request.js';
 import { inLine, isOfSharedSlots, sharesSlots } from './process-line.js';
 import { deniedError, fullError, lateError } from './wait-errors.js';
-import { ASKED, HELD, mayComeSooner, QUEUED, setOf, type Waiter } from './waiter.js';
+import { ASKED, HELD, QUEUED, setOf, type Waiter } from './waiter.js';
 import { ASKING, RESTING, SLEEPING, type Watcher, type Gate, type WaitingLine } from './waiting-line.js';
 
 /** The functions of the limiter that waiting uses. */
@@ -148,31 +148,17 @@ export class Questions {
         givenBack.push(this.#giveBack(link, answer.value));
     }
     await Promise.all(givenBack);
-    for (const { line, link } of all.reverse()) {
+    for (const { line, link } of all) {
       const waiter = link.value;
       if (waiter.state !== ASKED) continue;
       waiter.state = QUEUED;
-      if (waiter.error === undefined) {
-        this.#yield(line, link);
-        continue;
-      }
+      if (waiter.error === undefined) continue;
       const own = line.gate!;
       this.#members.leave(line, link, waiter.error);
       this.wake(own);
     }
     if (gate.isAround) return 0;
     return sleep > 0 ? sleep : gate.pace.sleepAfterAdmission(asked, this.#timing.now());
-  }
-
-  /** Lets those of a higher priority pass that came during the question about a waiter. */
-  #yield(line: WaitingLine, link: Link<Waiter>): void {
-    const { after, value: waiter } = link;
-    if (!after || after.value.request.priority <= waiter.request.priority) return;
-    // All of them have to wait.
-    this.#members.takePlaces(line);
-    line.yield(link);
-    if (line.gate?.next === line.next && line.next && mayComeSooner(line.next.value, waiter))
-      this.wake(line.gate!);
   }
 
   /** @param waits whether further requests wait for their turn */

@@ -41,10 +41,3 @@ export interface Waiter {
 export function setOf({ request, came, deadline }: Waiter, now: number): PolicySet {
   return forWaiting(request.set, deadline - now, now - came);
 }
-
-/** Whether a waiter may be admitted before a waiter that it passes, for which the gate sleeps. */
-export function mayComeSooner(waiter: Waiter, passed: Waiter): boolean {
-  const [{ cost, costs }, other] = [waiter.costs, passed.costs];
-  const isLess = costs ? costs.join() !== other.costs?.join() : cost < other.cost;
-  return isLess || waiter.request.set !== passed.request.set;
-}

@@ -41,16 +41,6 @@ export class WaitingLine extends WaitingQueue<Waiter> {
     return link;
   }
 
-  /** Moves a denied waiter behind those of a higher priority that came during the question. */
-  yield(link: Link<Waiter>): void {
-    const { priority } = link.value.request;
-    let before = link;
-    while (before.after && before.after.value.request.priority > priority) before = before.after;
-    if (before === link) return;
-    if (this.next === link) this.next = link.after;
-    this.move(link, before);
-  }
-
   /** Takes out a waiter. */
   leave(link: Link<Waiter>): void {
     if (this.next === link) this.next = link.after;

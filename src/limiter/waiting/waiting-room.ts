@@ -30,7 +30,7 @@ import { WaitingQueues } from './waiting-queues.js';
 import { isOfSharedSlots } from './process-line.js';
 import { Questions, type Host } from './questions.js';
 import { abortedError, fullError, lateError } from './wait-errors.js';
-import { ASKED, HELD, mayComeSooner, QUEUED, type Waiter } from './waiter.js';
+import { ASKED, HELD, QUEUED, type Waiter } from './waiter.js';
 import { ASKING, Gate, WaitingLine } from './waiting-line.js';
 
 /** The requests that wait for admission: by gate, where lines take turns, and in each line in order of arrival. */
@@ -254,6 +254,13 @@ export class WaitingRoom {
       this.#end(line, link, fullError(link.value.request.key));
     }
   }
+}
+
+/** Whether a waiter may be admitted before a waiter that it passes, for which the gate sleeps. */
+function mayComeSooner(waiter: Waiter, passed: Waiter): boolean {
+  const [{ cost, costs }, other] = [waiter.costs, passed.costs];
+  const isLess = costs ? costs.join() !== other.costs?.join() : cost < other.cost;
+  return isLess || waiter.request.set !== passed.request.set;
 }
 
 /** The key that a denial is about, as in `idsOf`. Undefined if the store itself is the reason. */
