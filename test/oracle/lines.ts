@@ -1,4 +1,4 @@
-// Several requests of one key wait in line until a step gives units, slots or the end of a ban back. By priority, and then in the order of
+// Several requests of one key wait in line until a step gives units, slots or the end of a ban back. In the order of
 // arrival, those are admitted that the model admits.
 import { setTimeout } from 'node:timers/promises';
 import type { Decision } from 'headgate';
@@ -15,7 +15,8 @@ export const RETURNS: ReadonlySet<string> = new Set([
   ...['settle', 'refund', 'cancel', 'giveBack', 'reset', 'unban', 'release', 'remove', 'override'],
 ]);
 
-const PRIORITIES = [0, 1, 0];
+/** In the order of arrival: a request that comes while the store is asked about another one stays behind it. */
+const PRIORITIES = [1, 0, 0];
 
 /** Whether the model knows who is admitted without a real answer: nobody by a turn ahead, and no event comes at a time of its own. */
 export function isOfLines({ model: { def } }: Both): boolean {
@@ -65,7 +66,7 @@ export async function playLine(
     for (const place of order) {
       if (!isAdmitted()) break;
       count++;
-      await Promise.race([waits[place], setTimeout(NOTICED_MS, undefined, { ref: false })]);
+      await Promise.race([waits[place], setTimeout(NOTICED_MS)]);
       const decision = admitted.find((each) => each.place === place)?.decision;
       if (!decision) return `${variable}, the request in line at ${place} was not admitted`;
       const answer = model.decide({ ...question, real: plain(decision) }, now);

@@ -240,7 +240,7 @@ export async function play(
     const denial = await denialOf(both, waiting);
     if (!denial) return false;
     lines.push(
-      `// Three requests wait until the next step, with the priorities 0, 1, 0: ${callText('wait', [waiting.keys, waiting.options])}`,
+      `// Three requests wait until the next step, with the priorities 1, 0, 0: ${callText('wait', [waiting.keys, waiting.options])}`,
     );
     const difference = await playLine(both, waiting, { now: clock.now, denial }, () =>
       one(bothOf(next), next),
