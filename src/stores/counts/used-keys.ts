@@ -1,5 +1,7 @@
 /** The most keys whose window is known. Beyond them all are forgotten, and counted again once. */
 const MAX_KEYS = 20_000;
+/** The most policies, if their names come from functions. Beyond them all are forgotten, too. */
+const MAX_POLICIES = 1000;
 
 /** The window of a key, from its first counted use. */
 interface Window {
@@ -23,7 +25,9 @@ export class UsedKeys {
   of(limiter: string, policy: string): Map<string, Window> {
     const id = JSON.stringify([limiter, policy]);
     let keys = this.#policies.get(id);
-    if (!keys) this.#policies.set(id, (keys = new Map<string, Window>()));
+    if (keys) return keys;
+    if (this.#policies.size >= MAX_POLICIES) this.#forget();
+    this.#policies.set(id, (keys = new Map<string, Window>()));
     return keys;
   }
 
@@ -43,6 +47,7 @@ export class UsedKeys {
 
   #forget(): void {
     for (const keys of this.#policies.values()) keys.clear();
+    this.#policies.clear();
     this.#count = 1;
   }
 }
