@@ -1,14 +1,5 @@
-import type { Algorithm } from '../contract/policy.js';
+import { COUNTING } from '../algorithms/index.js';
 import { useIn, type JudgedKey, type PolicyVerdict } from './finds.js';
-
-/** The algorithms whose state counts units, so that a key has used as many by the limit of each tier. */
-const COUNTING: ReadonlySet<string> = new Set<Algorithm>([
-  'sliding-window',
-  'sliding-log',
-  'fixed-window',
-  'calendar',
-  'concurrency',
-]);
 
 /** The state of a policy. Policies of several tiers may use one state. */
 const stateOf = ({ name, algorithm, windowMs }: PolicyVerdict): string => `${algorithm} ${windowMs} ${name}`;

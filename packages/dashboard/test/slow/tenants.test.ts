@@ -78,6 +78,8 @@ describe('the tenants of a shared limit', function () {
     const globex = page.locator('.keys tr', { hasText: 'globex' }).first();
     await globex.getByText('3', { exact: true }).waitFor();
     expect((await globex.innerText()).replaceAll(/\s+/g, ' ')).to.contain(' of 100 3 light');
+    // As the light tenant's demand ages, the share grows by a unit in some seconds.
+    for (let i = 0; i < 10; i++) await llm.consume({ provider: 'openai', tenant: 'acme' });
     await row.getByRole('link').click();
     await page.locator('.answer.denied', { hasText: 'within provider openai' }).waitFor();
     expect(await page.locator('.verdict').innerText()).to.contain('Denied by llm');
