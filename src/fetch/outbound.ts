@@ -179,7 +179,6 @@ export class Outbound {
   /** Ends a call. If the store cannot release a slot now, the slot expires with its lease. */
   async end(key: string, decision: Decision): Promise<void> {
     this.#pauses.ended(key);
-    // If the store cannot release a slot now, the slot expires with its lease.
     await inBackground('A slot was not given back', decision.release());
   }
 

@@ -13,7 +13,7 @@ import { callText } from './program.js';
 /** The time ahead for which a bucket may give a waiting request its turn, ms. */
 const AHEAD_MS = 1000;
 
-/** Within this time a wait must have ended that ends at once, or with a return: a difference is no hang. */
+/** A wait that ends at once, or with a return, must have ended within this time, ms, so that a difference does not hang the run. */
 export const NOTICED_MS = 5000;
 
 export interface Waiting {

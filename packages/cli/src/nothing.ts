@@ -5,6 +5,16 @@ const MESSAGE =
   'Nothing of Headgate is there: no limiter is published, and no key was found. Is --redis right, with the number of the database, and --prefix? ' +
   'Has a process with a limiter started?';
 
+/** The items of an answer. An empty answer warns as {@link warnIfNothing}. */
+export async function* orWarning<T>(items: AsyncIterable<T>, admin: Admin, io: Io): AsyncGenerator<T> {
+  let isEmpty = true;
+  for await (const item of items) {
+    isEmpty = false;
+    yield item;
+  }
+  if (isEmpty) await warnIfNothing(admin, io);
+}
+
 /** Warns after an empty answer if the store has neither a limiter nor a key of Headgate, so that a wrong database is not taken for calm. */
 export async function warnIfNothing(admin: Admin, io: Io): Promise<void> {
   if ((await admin.limiters()).limiters.length > 0) return;

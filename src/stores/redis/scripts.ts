@@ -129,7 +129,8 @@ function expand(text: string, scope: Scope): string {
       const [section, source = scope.source] = subject.split(' of ') as [string, ParamSource?];
       expanded += expand(sectionOf(section, scope.algorithm) ?? '', { ...scope, source });
     } else if (directive === 'for each feature') {
-      for (const feature of subject === USAGE && !scope.parts.includes(USAGE) ? [] : FEATURES)
+      if (subject === USAGE && !scope.parts.includes(USAGE)) continue;
+      for (const feature of FEATURES)
         if (hasFeature(feature, scope)) expanded += hookOf(feature, subject, scope);
     } else if (directive === 'if' || directive === 'for') {
       const [middle, end] = endsOf(lines, at);

@@ -6,7 +6,7 @@ import { noteOf, type CliCommand, type Options } from '../command.js';
 import { usageError } from '../errors.js';
 import { count, many } from '../format.js';
 import { warn, writeAnswer, writeJsonLine, type Io } from '../io.js';
-import { warnIfNothing } from '../nothing.js';
+import { orWarning } from '../nothing.js';
 import { withAdmin, withNamed } from '../open.js';
 import { durationOf } from './ban.js';
 import { showLog } from './log.js';
@@ -68,12 +68,7 @@ const STDIN = '-';
 async function exportBans(options: Options, io: Io): Promise<void> {
   const { name } = options;
   await withNamed(options, io, async (admin) => {
-    let isEmpty = true;
-    for await (const ban of admin.bans({ name })) {
-      isEmpty = false;
-      await writeJsonLine(io, banJson(ban));
-    }
-    if (isEmpty) await warnIfNothing(admin, io);
+    for await (const ban of orWarning(admin.bans({ name }), admin, io)) await writeJsonLine(io, banJson(ban));
   });
 }
 

@@ -4,7 +4,7 @@ import { usageError } from '../errors.js';
 import { duration, many, printable, utc, writeListing, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
-import { warnIfNothing } from '../nothing.js';
+import { orWarning } from '../nothing.js';
 import { withAdmin, withNamed } from '../open.js';
 import { durationOf } from './ban.js';
 import { changeText } from './override.js';
@@ -106,19 +106,12 @@ export async function showLog(options: Options, io: Io, part: Part): Promise<voi
   const { name, since } = options;
   const age = since === undefined ? undefined : durationOf(since, '--since');
   await withNamed(options, io, async (admin) => {
-    let isEmpty = true;
-    const changes = async function* (): AsyncGenerator<LoggedChange> {
-      for await (const change of admin.log({ name, since: age, actions: part.actions })) {
-        isEmpty = false;
-        yield change;
-      }
-    };
-    await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes()) : changes(), {
+    const changes = orWarning(admin.log({ name, since: age, actions: part.actions }), admin, io);
+    await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes) : changes, {
       json,
       table: Object.fromEntries(part.columns.map((column) => [column, COLUMNS[column]])),
       none: part.none,
     });
-    if (isEmpty) await warnIfNothing(admin, io);
   });
 }
 
