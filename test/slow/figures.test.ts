@@ -16,8 +16,8 @@ const read = (file: string): string => readFileSync(join(root, file), 'utf8');
 const { runs, figures, constants } = JSON.parse(read('docs/figures.json')) as Figures;
 const valuesOf = ({ value }: Figures['figures'][number]): readonly string[] => [value].flat();
 
-/** These pages show their runs themselves: each table has its date and command. */
-const OF_RUNS = ['docs/contributing/benchmarks.md', 'docs/contributing/experiments.md'];
+/** This page shows its runs itself: each table has its date and command. */
+const OF_RUNS = ['docs/contributing/benchmarks.md'];
 
 /** Tables of numbers that nobody measured: examples, options, and sums. */
 const COMPUTED = [
