@@ -36,7 +36,7 @@ const LIMITER_TYPES = ['CommonOptions', 'FailureOptions', 'SlotOptions', 'Limite
 const SECTIONS: readonly Section[] = [
   {
     title: 'Policies',
-    text: 'The fields of a policy: inline among the options, or in `policies`. [Choosing an algorithm](choosing.md) shows which algorithm has which fields.',
+    text: 'The fields of a policy: inline among the options, or in `policies`. [Algorithms](algorithms.md) shows which algorithm has which fields.',
     table: POLICY_TABLE,
     types: [
       ...[
