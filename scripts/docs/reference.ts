@@ -38,7 +38,7 @@ const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, m
   'store-full': [
     'either',
     '503',
-    'The [memory store](memory.md) has no room for a new key; `onFull` decided.',
+    'The [memory store](memory.md#when-the-store-is-full) has no room for a new key; `onFull` decided.',
   ],
   'store-error': ['either', '503', 'The store failed or was late, and [`onStoreError`](failure.md) decided.'],
   'process-late': [
@@ -46,7 +46,7 @@ const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, m
     '503',
     'Your process was [too busy](failure.md#a-busy-process-is-not-a-store-that-failed) to ask the store in time.',
   ],
-  disabled: ['admission', '', 'The option [`enabled`](skip-and-lists.md) turned the limiter off.'],
+  disabled: ['admission', '', 'The option [`enabled`](skip-and-lists.md#a-switch) turned the limiter off.'],
 };
 
 interface Member {
