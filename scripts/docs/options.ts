@@ -64,7 +64,7 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: 'Requests',
-    text: 'Further options of the adapters for Express, Fastify, NestJS, Hono, Koa and `Request` to `Response` handlers. Without a policy, they admit 1,000 requests a minute from each client.',
+    text: 'Further options of the adapters for Express, Fastify, NestJS, Hono, Koa and `Request` to `Response` handlers. Without a policy, they admit 1,000 requests a minute from each client. Functions of the request may be async.',
     table: REQUEST_TABLE,
     types: ['RequestOptions', 'GivenLimiter', ...LIMITER_TYPES],
   },
