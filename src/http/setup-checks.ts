@@ -123,7 +123,7 @@ const PROXY_WARNINGS: readonly [WarningCode, (proxy: Proxies, ip: string | undef
       'HEADGATE_UNTRUSTED_PROXY',
       (proxy, ip) => isForwarded(proxy) && (proxy.trusts === 'nobody' || isUnread(proxy, ip)),
       'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. If a proxy is in front, all clients currently share its key. Set ' +
-        `Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass \`clientIp\`: see ${DOCS}/keys.md. ` +
+        `Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass \`clientIp\`: see ${DOCS}/proxies.md. ` +
         'If no proxy is in front, a client sent the header; ignore this warning.',
     ],
     [

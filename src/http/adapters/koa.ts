@@ -24,7 +24,7 @@ export type RateLimitHandler = Middleware & {
 const framework: Framework<Context, Context> = {
   handlerSignature: 'handler(ctx, ctx, decision)',
   ...weakTrails,
-  // With `app.proxy`, this is the address from the proxy's header. Set `app.proxy` only behind your own proxy.
+  // With `app.proxy`, this is an address from X-Forwarded-For: without `maxIpsCount` the first one, which a client can forge.
   ip: (ctx) => ctx.ip,
   getHeader: (ctx, name) => ctx.res.getHeader(name),
   setHeader: (ctx, name, value) => ctx.set(name, value),
