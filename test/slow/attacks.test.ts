@@ -46,7 +46,7 @@ const NOT_ATTACKED: readonly { page: string; code: string; reason: string }[] = 
     reason: 'a function that the programs in test/slow/runners call',
   },
   {
-    page: 'docs/frameworks.md',
+    page: 'examples/frameworks/grpc.mjs',
     code: '@grpc/grpc-js',
     reason: 'gRPC without fields: the key is the connection, see frameworks.test.ts',
   },
@@ -73,7 +73,7 @@ const OPEN: Readonly<Record<string, string>> = {
   'docs/kubernetes.md /livez': 'a probe',
   'docs/kubernetes.md /readyz': 'a probe',
   'docs/migrating/express-rate-limit.md /health': 'skipped on purpose, as in the program before',
-  'docs/budgets.md /usage': 'a customer whose quota is spent can still look',
+  'docs/usage.md /usage': 'a customer whose quota is spent can still look',
   'examples/usage.ts /usage': 'a customer whose quota is spent can still look',
   'examples/usage-fastify.ts /usage': 'a customer whose quota is spent can still look',
   'examples/per-route.ts /health': 'a probe',
