@@ -51,7 +51,7 @@ export interface KoaContext {
   readonly app: { readonly proxy: boolean; readonly proxyIpHeader: string; readonly maxIpsCount: number };
   readonly req: {
     readonly headers: Proxies['headers'];
-    readonly socket: { readonly remoteAddress?: string };
+    readonly socket: { readonly remoteAddress?: string | undefined };
   };
 }
 
