@@ -47,7 +47,10 @@ export default defineConfig(
   },
   { files: ['**/*.cjs'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
   // The test installs what these import.
-  { files: ['test/slow/**/*.mjs'], extends: [tseslint.configs.disableTypeChecked] },
+  {
+    files: ['test/slow/**/*.mjs', 'examples/frameworks/*.mjs'],
+    extends: [tseslint.configs.disableTypeChecked],
+  },
   { files: ['src/**', 'packages/*/src/**'], rules: { 'no-console': 'error' } },
   // expect(x).to.be.true
   { files: ['**/test/**'], rules: { '@typescript-eslint/no-unused-expressions': 'off' } },

@@ -1,5 +1,5 @@
 // An hour of the budgets of token-budget.ts, simulated in a second: the tokens that are spent, the tokens that are reserved and not used, and
-// the denials. Put your own numbers in before you choose how to reserve. See docs/budgets.md.
+// the denials. Put your own numbers in before you choose how to reserve. See docs/token-budgets.md.
 //
 //   npx tsx examples/token-budget-hour.ts
 import { createLimiter, memoryStore, type Decision, type Policy } from 'headgate';

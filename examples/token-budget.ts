@@ -1,5 +1,5 @@
 // Budgets of language-model tokens: per hour for an account and an organisation, per month for an organisation, in one decision. The cost of a
-// call is known only afterwards: reserve the largest possible cost, stream the answer, settle the tokens used. See docs/budgets.md.
+// call is known only afterwards: reserve the largest possible cost, stream the answer, settle the tokens used. See docs/token-budgets.md.
 //
 //   npx tsx examples/token-budget.ts
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,5 +1,5 @@
 // Requests a minute and tokens a minute in one decision, for a handler that answers a Request with a Response: Next.js, SvelteKit, Remix,
-// Hono, Bun, Deno. It reserves, streams, and settles the tokens used. See docs/budgets.md.
+// Hono, Bun, Deno. It reserves, streams, and settles the tokens used. See docs/token-budgets.md.
 //
 //   npx tsx examples/tokens-and-requests-web.ts
 import { setTimeout as sleep } from 'node:timers/promises';

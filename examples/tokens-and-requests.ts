@@ -1,5 +1,5 @@
 // Requests a minute and tokens a minute in one decision, as the APIs of language models limit them. A request reserves its largest possible
-// cost, streams its answer, and settles the tokens used. See docs/budgets.md. Without a framework: tokens-and-requests-web.ts.
+// cost, streams its answer, and settles the tokens used. See docs/token-budgets.md. Without a framework: tokens-and-requests-web.ts.
 //
 //   npx tsx examples/tokens-and-requests.ts
 import { setTimeout as sleep } from 'node:timers/promises';

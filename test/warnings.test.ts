@@ -16,7 +16,9 @@ import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 import { limitFetch } from 'headgate/fetch';
 import { rateLimit as honoLimit } from 'headgate/hono';
 import { clientKey } from 'headgate/http';
+import { rateLimit as koaLimit } from 'headgate/koa';
 import { Hono } from 'hono';
+import Koa from 'koa';
 import { root } from '../scripts/lib/run.mjs';
 import { emittedCodes, WARNING_CODES } from '../src/common/warnings.js';
 import { FirstQuestion, type Streak } from '../src/limiter/setup-checks.js';
@@ -57,6 +59,12 @@ async function onFastify(
 }
 
 /** The middleware of Express on a server of Node, as on connect. */
+async function onKoa(settings: object, fields: Record<string, string> = forwarded): Promise<void> {
+  const app = Object.assign(new Koa(), settings);
+  app.use(koaLimit(quota)).use((ctx) => void (ctx.body = 'ok'));
+  await request(app.callback()).get('/').set(fields).expect(200);
+}
+
 async function onNode(options: RateLimitOptions, { headers = {} }: Ask): Promise<void> {
   const limit = rateLimit(options);
   const server = createServer((req, res) => limit(req, res, () => void res.end()));
@@ -152,6 +160,13 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     () => onFastify(quota, { headers: forwarded }, { trustProxy: true }),
     'HEADGATE_ANY_PROXY_TRUSTED',
     /trust ?proxy/i,
+  ],
+  ['Koa: X-Forwarded-For without proxy', () => onKoa({}), 'HEADGATE_UNTRUSTED_PROXY', /maxIpsCount/],
+  [
+    'Koa: proxy without maxIpsCount, so that the first address counts',
+    () => onKoa({ proxy: true }),
+    'HEADGATE_ANY_PROXY_TRUSTED',
+    /maxIpsCount/,
   ],
   [
     'Express: trust proxy is a function that is always true',
@@ -347,6 +362,11 @@ const fine: readonly [what: string, cause: () => unknown][] = [
   ['a trusted proxy', () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', 1))],
   ['by its address', () => onFastify(quota, { headers: forwarded }, { trustProxy: '127.0.0.1' })],
   ['by their number', () => onFastify(quota, { headers: forwarded }, { trustProxy: (_, hop) => hop < 1 })],
+  ['the same in Koa', () => onKoa({ proxy: true, maxIpsCount: 1 })],
+  [
+    'a field of Koa that only the proxy writes',
+    () => onKoa({ proxy: true, proxyIpHeader: 'X-Real-IP' }, { ...forwarded, 'x-real-ip': '198.51.100.7' }),
+  ],
   [
     'X-Forwarded-For where keys are no addresses',
     () => onExpress({ ...quota, keyGenerator: () => 'user' }, { headers: forwarded }),

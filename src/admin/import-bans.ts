@@ -55,6 +55,8 @@ export interface BanEffect {
   readonly before: number;
   /** The length of the longest ban afterwards, ms. */
   readonly after: number;
+  /** Doubts about the key, as those of `ban`. */
+  readonly warnings: readonly AdminWarning[];
 }
 
 /** The functions that import bans. */
@@ -99,8 +101,9 @@ export function importFunctions({ state, origin }: Context) {
       refusalOf(() => {
         const duration = checkImported(each);
         const { name, dimension = DEFAULT_DIMENSION } = each;
-        if (typeof name === 'string') checkBans(published, name, dimension, force);
-        return { owners: ownersFor(published, each), duration };
+        const doubts = typeof name === 'string' ? [checkBans(published, name, dimension, force)] : [];
+        const owners = ownersFor(published, each, (_name, doubt) => doubts.push(doubt));
+        return { owners, duration, warnings: warnings(...doubts) };
       }),
     );
     const owners = checked.flatMap((each) => ('error' in each ? [] : each.owners));
@@ -113,7 +116,8 @@ export function importFunctions({ state, origin }: Context) {
       for (const [i, { text }] of each.owners.entries()) if (isLonger[i]) lefts.set(text, each.duration);
       const longest = Math.max(...before);
       const effect = !isLonger.includes(true) ? 'same' : longest > 0 ? 'longer' : 'new';
-      return { effect, keys: before.length, before: longest, after: Math.max(longest, each.duration) };
+      const after = Math.max(longest, each.duration);
+      return { effect, keys: before.length, before: longest, after, warnings: each.warnings };
     });
   }
 

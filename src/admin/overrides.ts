@@ -77,6 +77,8 @@ export interface OverrideEffect {
   readonly effect: 'new' | 'changed' | 'same';
   /** The override in force. Absent without one. */
   readonly before?: Override;
+  /** Doubts about the key, as those of `override`. */
+  readonly warnings: readonly AdminWarning[];
 }
 
 /** An override in force. */
@@ -166,7 +168,8 @@ export function overrideFunctions({ state }: Context) {
           const found = inScope(published, name, wish, { raw, ipv6Subnet });
           check(limiter, found, published.scopes.has(name));
           const before = inForce.get(idOf(found));
-          return { effect: effectOf(wish, before), ...(before && { before }) } as const;
+          const effect = effectOf(wish, before);
+          return { effect, ...(before && { before }), warnings: warnings(found.doubt) } as const;
         }),
       );
       return Promise.resolve(effects);

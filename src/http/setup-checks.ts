@@ -116,14 +116,14 @@ const PROXY_WARNINGS: readonly [WarningCode, (proxy: Proxies, ip: string | undef
     [
       'HEADGATE_ANY_PROXY_TRUSTED',
       ({ trusts }) => trusts === 'anybody',
-      "The framework trusts every proxy ('trust proxy' or trustProxy is true), so a client can choose its address and escape its limit. Trust " +
-        'the addresses of your proxies, or their number: for Express the number, for Fastify (_address, hop) => hop < number.',
+      "The framework trusts every proxy ('trust proxy' or trustProxy is true, or Koa's proxy without maxIpsCount), so a client can choose its address and escape its limit. Trust " +
+        'the addresses of your proxies, or their number: for Express the number, for Fastify (_address, hop) => hop < number, for Koa maxIpsCount.',
     ],
     [
       'HEADGATE_UNTRUSTED_PROXY',
       (proxy, ip) => isForwarded(proxy) && (proxy.trusts === 'nobody' || isUnread(proxy, ip)),
       'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. If a proxy is in front, all clients currently share its key. Set ' +
-        `Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses; on a server without such a setting, pass \`clientIp\`: see ${DOCS}/keys.md. ` +
+        `Express' 'trust proxy' to the addresses or the number of your proxies, Fastify's trustProxy to their addresses, or Koa's proxy to true and maxIpsCount to the number; on a server without such a setting, pass \`clientIp\`: see ${DOCS}/proxies.md. ` +
         'If no proxy is in front, a client sent the header; ignore this warning.',
     ],
     [

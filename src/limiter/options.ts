@@ -71,7 +71,7 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
   /** The most waiting or held requests with the same key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, rounded down, but at least 1 */
   maxWaitingPerKey?: number | undefined;
   /**
-   * Whether operators can change limits at run time. See `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/changing-limits.md. Each
+   * Whether operators can change limits at run time. See `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/overrides.md. Each
    * decision then also reads the override of the request's key. @default false
    */
   overrides?: boolean | undefined;

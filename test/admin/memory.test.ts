@@ -107,6 +107,24 @@ describe('admin.memory', () => {
     }
   });
 
+  it('our own part of a server with few keys: exactly', async () => {
+    const prefix = freshPrefix();
+    const redis = clients.redis.duplicate({ db: 9 });
+    try {
+      const sizes = [50_000, ...Array.from({ length: 200 }, () => 10)];
+      for (const [i, size] of sizes.entries()) {
+        await redis.set(`${prefix}:{api:${i}}`, 'x'.repeat(size), 'PX', 60_000);
+        await redis.set(`${prefix}-other-${i}`, 'x'.repeat(1000), 'PX', 60_000);
+      }
+      const usages = await Promise.all(sizes.map((_, i) => redis.memory('USAGE', `${prefix}:{api:${i}}`)));
+      const [memory] = await createAdmin(redis, { prefix }).memory();
+      expect(memory!.ownBytes).to.equal(usages.reduce<number>((sum, bytes) => sum + Number(bytes), 0));
+    } finally {
+      await redis.flushdb();
+      redis.disconnect();
+    }
+  });
+
   it('servers that refuse INFO, or do not report their memory, are omitted', async () => {
     const reader = readerOf({ a: new Error('NOPERM'), b: '# Memory\r\n', c: infoOf(1, 0) });
     expect((await reader.read()).map(({ server }) => server)).to.deep.equal(['c']);

@@ -123,6 +123,11 @@ export function severalBansSuite(kind: string, open: () => Promise<Place>): void
       const [message] = codes(await place.admin.ban('customer:42', '1h', { name: 'web' }));
       expect(message).to.contain('the keys of "web" are addresses of clients, so "customer:42" cannot occur');
       expect(message).to.contain('Set `dimension` for a key of org.');
+      const ban = (key: string) => ({ name: 'web', key, for: '1h' });
+      const previews = await place.admin.previewBans([ban('customer:43'), ban('203.0.113.7')]);
+      expect(previews.map((each) => ('error' in each ? each.error : codes(each).length))).to.deep.equal([
+        1, 0,
+      ]);
       const change = { a: '10/1h' };
       // An override without effect is refused, because it would look like one in force.
       const refusal = await place.admin.override('customer:42', change, { name: 'web' }).then(

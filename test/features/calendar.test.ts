@@ -201,7 +201,7 @@ describe('periods of the calendar', () => {
     });
   }
 
-  it('last as docs/choosing.md states where the offset is not a whole number of hours', () => {
+  it('last as docs/algorithms.md states where the offset is not a whole number of hours', () => {
     const lengths = (period: 'hour' | 'day', timeZone: string): number[] => {
       const calendar = new Calendar('policy', { period, timeZone });
       const found = new Set<number>();

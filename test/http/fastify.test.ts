@@ -483,7 +483,7 @@ describe('the Fastify plugin', () => {
       await other.close();
     });
 
-    it("a context leaves the root's quota by `config.rateLimit: {}` in a hook, as docs/fastify-encapsulation.md does", async () => {
+    it("a context leaves the root's quota by `config.rateLimit: {}` in a hook, as docs/fastify.md does", async () => {
       await app.register(rateLimitPlugin, { limit: 2, window });
       await app.register(async (child) => {
         child.addHook('onRoute', (route) => {

@@ -1,14 +1,17 @@
-// docs/keys.md: with the settings of the page, a client counts by its own address, whatever header it sends.
+// docs/proxies.md: with the settings of the page, a client counts by its own address, whatever header it sends.
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import express from 'express';
 import Fastify from 'fastify';
+import type { Decision } from 'headgate';
 import request from 'supertest';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
 import { clientKey } from 'headgate/http';
+import { rateLimit as limitKoa } from 'headgate/koa';
+import Koa from 'koa';
 
-const page = readFileSync(new URL('../../docs/keys.md', import.meta.url), 'utf8');
+const page = readFileSync(new URL('../../docs/proxies.md', import.meta.url), 'utf8');
 
 interface Row {
   readonly name: string;
@@ -20,18 +23,23 @@ interface Row {
 
 const client = '203.0.113.9';
 
-/** The rows of the page's table about `X-Forwarded-For` and a number. */
-const rows = page.split('\n').flatMap((line): Row[] => {
-  const [, name, where, , what] = line.split('|').map((cell) => cell.trim());
-  const place = /^last( but one)? of `X-Forwarded-For`/.exec(where ?? '');
-  const trusted = /^`(\d)`/.exec(what ?? '')?.[1];
-  if (!name || !place || trusted === undefined) return [];
-  const hasPort = where!.includes('with a port');
-  const added = [hasPort ? `${client}:50123` : client, ...(place[1] ? ['198.51.100.1'] : [])];
-  return [
-    { name, forwarded: ['192.0.2.1', '192.0.2.2', ...added].join(', '), trusted: Number(trusted), hasPort },
-  ];
-});
+/** The items of the page's lists of `X-Forwarded-For`, each with the number of proxies that its list names. */
+const rows = [
+  ...page.matchAll(
+    /^Trust `(\d)` where the address is the last( but one)? of `X-Forwarded-For`:\n\n((?:- .*\n)+)/gm,
+  ),
+].flatMap(([, trusted, isBeforeLast, list]): Row[] =>
+  list!
+    .split('\n')
+    .slice(0, -1)
+    .map((item) => {
+      const hasPort = item.includes('with a port');
+      const added = [hasPort ? `${client}:50123` : client, ...(isBeforeLast ? ['198.51.100.1'] : [])];
+      const forwarded = ['192.0.2.1', '192.0.2.2', ...added].join(', ');
+      const name = /^- ([^,.]+)/.exec(item)![1]!;
+      return { name, forwarded, trusted: Number(trusted), hasPort };
+    }),
+);
 
 const written = (text: string) => /^function withoutPort[^]*?^}/m.exec(text)![0];
 
@@ -42,7 +50,9 @@ function withoutPort(address = ''): string {
 
 describe('behind proxies', () => {
   it('the page covers many proxies', () => {
-    expect(rows.map(({ name }) => name)).to.have.length.greaterThan(8);
+    expect(rows.map(({ name }) => name)).to.have.length.greaterThan(14);
+    expect(rows.map(({ trusted }) => trusted)).to.include.members([1, 2]);
+    expect(rows.filter(({ hasPort }) => hasPort)).to.have.length(2);
   });
 
   for (const { name, forwarded, trusted, hasPort } of rows) {
@@ -59,6 +69,17 @@ describe('behind proxies', () => {
       app.use(rateLimit(options));
       app.get('/', (req, res) => void res.send(req.rateLimit!.key));
       const { text } = await request(app).get('/').set('X-Forwarded-For', forwarded);
+      expect(text).to.equal(client);
+    });
+
+    it(`${name}: Koa`, async () => {
+      const app = new Koa({ proxy: true, maxIpsCount: trusted });
+      const keyGenerator = hasPort && {
+        keyGenerator: ({ ip }: { ip: string }) => clientKey(withoutPort(ip)),
+      };
+      app.use(limitKoa({ limit: 5, window: '1m', ...keyGenerator }));
+      app.use((ctx) => void (ctx.body = (ctx.state as { rateLimit: Decision }).rateLimit.key));
+      const { text } = await request(app.callback()).get('/').set('X-Forwarded-For', forwarded);
       expect(text).to.equal(client);
     });
 

@@ -46,7 +46,7 @@ const NOT_ATTACKED: readonly { page: string; code: string; reason: string }[] = 
     reason: 'a function that the programs in test/slow/runners call',
   },
   {
-    page: 'docs/frameworks.md',
+    page: 'examples/frameworks/grpc.mjs',
     code: '@grpc/grpc-js',
     reason: 'gRPC without fields: the key is the connection, see frameworks.test.ts',
   },
@@ -72,7 +72,7 @@ const NOT_ATTACKED: readonly { page: string; code: string; reason: string }[] = 
 const OPEN: Readonly<Record<string, string>> = {
   'docs/kubernetes.md /livez': 'a probe',
   'docs/kubernetes.md /readyz': 'a probe',
-  'docs/budgets.md /usage': 'a customer whose quota is spent can still look',
+  'docs/usage.md /usage': 'a customer whose quota is spent can still look',
   'examples/usage.ts /usage': 'a customer whose quota is spent can still look',
   'examples/usage-fastify.ts /usage': 'a customer whose quota is spent can still look',
   'examples/per-route.ts /health': 'a probe',

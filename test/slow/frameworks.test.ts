@@ -1,14 +1,13 @@
-// The programs of docs/frameworks.md for frameworks without an adapter, with the frameworks from npm.
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+// The programs in examples/frameworks for frameworks without an adapter, with the frameworks from npm.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { root } from '../../scripts/lib/run.mjs';
 import { makeProject, runIn } from './project.js';
 
-const page = readFileSync(join(root, 'docs/frameworks.md'), 'utf8');
-
-/** The page's programs. */
-const programs = [...page.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code!);
+const folder = join(root, 'examples/frameworks');
+const files = readdirSync(folder);
+const programs = files.map((file) => readFileSync(join(folder, file), 'utf8'));
 
 /** The program that imports a package. */
 const programOf = (name: string): string | undefined =>
@@ -116,8 +115,15 @@ describe('frameworks without an adapter', () => {
   }).timeout(300_000);
   after(() => rmSync(project, { recursive: true, force: true }));
 
-  it('are on the page, each with a program', () => {
+  it('have a program each, which the pages link', () => {
     expect(Object.keys(ends).filter((name) => !programOf(name))).to.deep.equal([]);
+    const pages = ['hono-koa-web', 'serverless'].map((page) =>
+      readFileSync(join(root, `docs/${page}.md`), 'utf8'),
+    );
+    const unlinked = files.filter(
+      (file) => !pages.some((page) => page.includes(`(../examples/frameworks/${file})`)),
+    );
+    expect(unlinked).to.deep.equal([]);
   });
 
   for (const [name, end] of Object.entries(ends))

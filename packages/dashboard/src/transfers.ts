@@ -149,7 +149,12 @@ function rowsOf<T extends object>(
 }
 
 const effectOf = (effect: BanEffect | OverrideEffect | Refused): typeof effect =>
-  'error' in effect ? { error: onPage(effect.error) } : effect;
+  'error' in effect
+    ? { error: onPage(effect.error) }
+    : {
+        ...effect,
+        warnings: effect.warnings.map(({ code, message }) => ({ code, message: onPage(message) })),
+      };
 
 const foundIn = <T extends object>(lines: readonly Parsed<T>[]): T[] =>
   lines.flatMap(({ found }) => ('error' in found ? [] : [found]));

@@ -1,8 +1,8 @@
 import { topKey } from '../../stores/redis/operators/count-keys.js';
 import type { Calls } from './calls.js';
 
-/** The number of keys of a sample. */
-const SAMPLE_SIZE = 128;
+/** The number of keys of a sample. A server with fewer keys is measured whole, because one large key among few would be met by chance. */
+const SAMPLE_SIZE = 512;
 
 /** The time for which a sample is used, ms. */
 const SAMPLE_MS = 300_000;
@@ -51,12 +51,27 @@ export class OwnBytes {
     const bytesOf = async (key: string): Promise<number> => Number((await ask('MEMORY', 'USAGE', key)) ?? 0);
     const all = Number(await ask('DBSIZE'));
     if (all === 0) return 0;
-    const keys = await Promise.all(Array.from({ length: SAMPLE_SIZE }, () => ask('RANDOMKEY')));
+    const isWhole = all <= SAMPLE_SIZE;
+    const keys = isWhole
+      ? await this.#allKeys(ask)
+      : await Promise.all(Array.from({ length: SAMPLE_SIZE }, () => ask('RANDOMKEY')));
     const own = keys
       .map((key) => (typeof key === 'string' ? key : ''))
       .filter((key) => key.startsWith(`${commands.keyPrefix}${prefix}:`) && key !== counts);
     const sizes = await Promise.all(own.map(bytesOf));
-    const sampled = (sizes.reduce((sum, size) => sum + size, 0) / SAMPLE_SIZE) * all;
+    const sampled = sizes.reduce((sum, size) => sum + size, 0) * (isWhole ? 1 : all / SAMPLE_SIZE);
     return Math.round(sampled + (await bytesOf(counts).catch(() => 0)));
+  }
+
+  /** The keys of a server that has few. */
+  async #allKeys(ask: (...words: string[]) => Promise<unknown>): Promise<unknown[]> {
+    const keys = new Set<unknown>();
+    let cursor = '0';
+    do {
+      const [next, found] = (await ask('SCAN', cursor, 'COUNT', String(SAMPLE_SIZE))) as [string, unknown[]];
+      for (const key of found) keys.add(key);
+      cursor = String(next);
+    } while (cursor !== '0');
+    return [...keys];
   }
 }

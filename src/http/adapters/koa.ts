@@ -4,6 +4,7 @@ import { createFlow } from '../flow.js';
 import { weakTrails, type Framework } from '../framework.js';
 import { nodeResponse } from '../node-response.js';
 import { keepFields } from './koa-errors.js';
+import { koaProxy } from './proxies.js';
 import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicyText } from '../../contract/policy.js';
@@ -24,8 +25,9 @@ export type RateLimitHandler = Middleware & {
 const framework: Framework<Context, Context> = {
   handlerSignature: 'handler(ctx, ctx, decision)',
   ...weakTrails,
-  // With `app.proxy`, this is the address from the proxy's header. Set `app.proxy` only behind your own proxy.
+  // With `app.proxy`, this is an address from X-Forwarded-For: without `maxIpsCount` the first one, which a client can forge.
   ip: (ctx) => ctx.ip,
+  proxy: koaProxy,
   getHeader: (ctx, name) => ctx.res.getHeader(name),
   setHeader: (ctx, name, value) => ctx.set(name, value),
   headersSent: (ctx) => ctx.headerSent,

@@ -45,3 +45,20 @@ export function fastifyProxy(request: FastifyRequest): Proxies {
   const trusts = request.ips === undefined ? 'nobody' : isAnybody ? 'anybody' : 'some';
   return { trusts, headers: request.headers, peer: request.socket.remoteAddress };
 }
+
+/** The needed parts of Koa's context. */
+export interface KoaContext {
+  readonly app: { readonly proxy: boolean; readonly proxyIpHeader: string; readonly maxIpsCount: number };
+  readonly req: {
+    readonly headers: Proxies['headers'];
+    readonly socket: { readonly remoteAddress?: string | undefined };
+  };
+}
+
+/** Returns Koa's proxy settings. Without a count, the first address of X-Forwarded-For is the client. Another field has no addresses of others. */
+export function koaProxy({ app, req: { headers, socket } }: KoaContext): Proxies {
+  const isList = app.proxyIpHeader.toLowerCase() === 'x-forwarded-for';
+  const isAnybody = isList && !(app.maxIpsCount > 0);
+  const trusts = !app.proxy ? 'nobody' : isAnybody ? 'anybody' : 'some';
+  return { trusts, headers, peer: socket.remoteAddress };
+}

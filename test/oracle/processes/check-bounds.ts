@@ -7,7 +7,7 @@ import type { ProcessSite } from './task.js';
 
 const BUCKETS: ReadonlySet<string> = new Set(['token-bucket', 'leaky-bucket', 'gcra']);
 
-/** The worst case of an algorithm in a window, from docs/choosing.md. */
+/** The worst case of an algorithm in a window, from docs/algorithms.md. */
 function boundOf(policy: Policy, limit: number): number {
   const { algorithm, burst, limit: configured, maxDelay = 0, window } = policy;
   if (BUCKETS.has(algorithm)) {

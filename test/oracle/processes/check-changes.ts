@@ -2,7 +2,7 @@
 import type { Entry, Keys } from './record.js';
 import type { ProcessSite } from './task.js';
 
-/** The time after which a change of all keys applies in every process, ms (docs/changing-limits.md). */
+/** The time after which a change of all keys applies in every process, ms (docs/overrides.md). */
 const ALL_KEYS_MS = 2000;
 
 const placeOf = (keys: Keys | undefined) => (keys ? JSON.stringify(keys) : 'all');

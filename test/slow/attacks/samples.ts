@@ -36,9 +36,9 @@ export function samples(): readonly Sample[] {
       ...{ page, code },
     }));
   });
-  const programs = ['examples', 'examples/compared']
+  const programs = ['examples', 'examples/compared', 'examples/frameworks']
     .flatMap((folder) => readdirSync(join(root, folder)).map((file) => `${folder}/${file}`))
-    .filter((path) => path.endsWith('.ts'))
+    .filter((path) => /\.(ts|mjs)$/.test(path))
     .map((path) => ({ name: path, page: path, code: read(path) }));
   return [...blocks, ...programs].filter(({ code }) => DOORS.test(code) && /['/]headgate/.test(code));
 }

@@ -8,6 +8,9 @@ import { count, many, printable, span } from './text.js';
 /** The most lines that are shown. */
 const SHOWN = 200;
 
+/** The most warnings that are shown. */
+const SHOWN_DOUBTS = 3;
+
 /** The pause after the last typed character before the effects are asked for, ms. */
 const PAUSE_MS = 300;
 
@@ -120,6 +123,11 @@ export const keysIn = (preview) =>
     0,
   );
 
+/** The texts of the warnings, each once. @param {any[]} rows @returns {string[]} */
+const doubtsIn = (rows) => [
+  ...new Set(rows.flatMap(({ warnings = [] }) => warnings.map((/** @type {any} */ { message }) => message))),
+];
+
 /** @param {any} props */
 function Effects({ rows, skipped, kind, name, text, type }) {
   const groups = Object.entries(EFFECTS).map(([effect, [label, color]]) => ({
@@ -131,6 +139,7 @@ function Effects({ rows, skipped, kind, name, text, type }) {
     own.map((/** @type {any} */ row) => ({ ...look, row })),
   );
   const keys = keysIn({ rows });
+  const doubts = doubtsIn(rows);
   const without = () => {
     const wrong = new Set(refused.map((/** @type {any} */ { line }) => line));
     const lines = text.split(/\r?\n/);
@@ -144,6 +153,8 @@ function Effects({ rows, skipped, kind, name, text, type }) {
   if (skipped > 0) sums.push(`${count(skipped)} skipped, because they have ended or are not bans`);
   return html`<p><b>${sums.join(', ') || 'No line has a ban or an override'}</b></p>
     ${refused.length > 0 && html`<p class="warn">Nothing can be imported with ${many(refused.length, 'refused line')}. <button type="button" class="small" onClick=${without}>Leave out the refused lines</button></p>`}
+    ${doubts.slice(0, SHOWN_DOUBTS).map((text) => html`<p class="warn">${printable(text)}</p>`)}
+    ${doubts.length > SHOWN_DOUBTS && html`<p class="warn">There are ${many(doubts.length - SHOWN_DOUBTS, 'more warning')}.</p>`}
     ${keys > MAX_UNDONE && html`<p class="warn">An import of more than ${count(MAX_UNDONE)} keys cannot be undone as one.</p>`}
     <ul class="list effects" tabindex="0" aria-label="Effect of each line">
       ${sorted.slice(0, SHOWN).map(

@@ -2,8 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { expect } from 'chai';
+import express from 'express';
 import type { Browser, Page } from 'playwright-core';
 import { createLimiter, type Limiter } from 'headgate';
+import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { headgate, told } from '../../../cli/test/cli.js';
 import { servers } from '../../../../test/support/shared-servers.js';
@@ -19,11 +21,12 @@ describe('export and import on the page', function () {
   let site: Site;
   let api: Limiter;
   let where: string[];
+  let store: ReturnType<typeof redisStore>;
   before(async () => void (browser = await startBrowser()));
   after(() => browser?.close());
   beforeEach(async () => {
     const prefix = freshPrefix();
-    const store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms', localDenials: false });
+    store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms', localDenials: false });
     where = ['--redis', servers.redis.url, '--prefix', prefix];
     api = createLimiter({ store, name: 'api', policies: ['minute=5/1m'], ban: {}, overrides: true });
     await told(where, 'api');
@@ -77,6 +80,24 @@ describe('export and import on the page', function () {
         `headgate ${words.join(' ')} --name api > ${kind}.jsonl`,
       );
     }
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('warns of a key that cannot occur, before the import', async () => {
+    const web = rateLimit({ store, name: 'web', limit: 5, window: '1m', ban: {} });
+    expect(express().use(web)).to.be.a('function');
+    await told(where, 'web');
+    const { page, problems } = await openTab(browser, site.url, { user: 'ada' });
+    await page.getByRole('button', { name: 'web', exact: true }).click();
+    await row(page).getByRole('button', { name: 'Import bans' }).click();
+    await dialog(page).getByLabel('or its lines').fill('customer:42\n203.0.113.7\ncustomer:43');
+    await dialog(page).getByText('2h', { exact: true }).click();
+    await dialog(page).getByText('3 new', { exact: true }).waitFor();
+    const doubts = await dialog(page).locator('.warn', { hasText: 'cannot occur' }).allInnerTexts();
+    expect(doubts.map((text) => text.split(', unless')[0])).to.deep.equal([
+      'the keys of "web" are addresses of clients, so "customer:42" cannot occur',
+      'the keys of "web" are addresses of clients, so "customer:43" cannot occur',
+    ]);
     expect(problems).to.deep.equal([]);
   });
 
