@@ -92,7 +92,7 @@ describe('store.check()', () => {
   }
 
   const user = { username: 'headgate', password: 'password' };
-  const acl = /ACL SETUSER (headgate on [^`]*?)\n```/.exec(readFileSync('docs/failure.md', 'utf8'))![1]!;
+  const acl = /ACL SETUSER (headgate on [^`]*?)\n```/.exec(readFileSync('docs/redis.md', 'utf8'))![1]!;
   const withUser =
     (...more: string[]) =>
     (admin: Redis) =>

@@ -21,9 +21,8 @@ const OF_RUNS = ['docs/contributing/benchmarks.md', 'docs/contributing/experimen
 
 /** Tables of numbers that nobody measured: examples, options, and sums. */
 const COMPUTED = [
-  ...['docs/cli.md ## In scripts', 'docs/failure.md ### The local count starts at the failure'],
-  'docs/security.md ## Filling the memory store',
-  ...['docs/decision.md ## Reasons', 'docs/servers.md # Versions: what is tested, what is expected to work'],
+  ...['docs/cli.md ## In scripts', 'docs/security.md ## Filling the memory store'],
+  ...['docs/decision.md ## Reasons', 'docs/versions.md # Versions: what is tested, what is expected to work'],
 ];
 
 const pages = [
