@@ -21,8 +21,7 @@ const OF_RUNS = ['docs/contributing/benchmarks.md', 'docs/contributing/experimen
 
 /** Tables of numbers that nobody measured: examples, options, and sums. */
 const COMPUTED = [
-  'docs/failure.md ### The local count starts at the failure',
-  ...['docs/decision.md ## Reasons', 'docs/servers.md # Versions: what is tested, what is expected to work'],
+  ...['docs/decision.md ## Reasons', 'docs/versions.md # Versions: what is tested, what is expected to work'],
 ];
 
 const pages = [
