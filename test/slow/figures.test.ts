@@ -20,10 +20,7 @@ const valuesOf = ({ value }: Figures['figures'][number]): readonly string[] => [
 const OF_RUNS = ['docs/contributing/benchmarks.md'];
 
 /** Tables of numbers that nobody measured: examples, options, and sums. */
-const COMPUTED = [
-  'docs/failure.md ### The local count starts at the failure',
-  'docs/versions.md # Versions: what is tested, what is expected to work',
-];
+const COMPUTED = ['docs/versions.md # Versions: what is tested, what is expected to work'];
 
 const pages = [
   ...['README.md', 'SECURITY.md', 'CONTRIBUTING.md'],
