@@ -1,4 +1,4 @@
-import { COUNTING } from '../algorithms/index.js';
+import { drains } from '../contract/compile-policies.js';
 import { useIn, type JudgedKey, type PolicyVerdict } from './finds.js';
 
 /** The state of a policy. Policies of several tiers may use one state. */
@@ -19,7 +19,7 @@ export function likelyTiers(tiers: readonly (readonly PolicyVerdict[])[]): boole
   const fits = tiers.map((policies) => {
     const own = new Set(policies.map(stateOf));
     const isOver = policies.some(
-      (each) => COUNTING.has(each.algorithm) && (uses.get(stateOf(each)) ?? 0) > each.limit,
+      (each) => !drains(each.algorithm) && (uses.get(stateOf(each)) ?? 0) > each.limit,
     );
     return !isOver && [...uses.keys()].every((state) => own.has(state));
   });

@@ -82,8 +82,8 @@ export abstract class LocalState implements State {
   protected abstract logged(): Entries;
   protected abstract lookAt(set: PolicySet, owners: readonly Owner[]): MaybePromise<readonly Reply[]>;
   abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
-  abstract records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
-  abstract recordOfAll(name: string): Promise<unknown>;
+  abstract overrideRecords(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
+  abstract overrideRecordOfAll(name: string): Promise<unknown>;
   abstract check(): Promise<readonly Finding[]>;
 
   openStore(undoes?: string): Store {
@@ -188,7 +188,7 @@ export abstract class LocalState implements State {
   async overridden(): Promise<string[]> {
     const owners: string[] = [];
     const now = await this.now();
-    for await (const [owner, record] of this.records(() => true))
+    for await (const [owner, record] of this.overrideRecords(() => true))
       if (entryInForce(record, now)) owners.push(owner);
     return owners;
   }

@@ -31,7 +31,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'stores/memory/memory-store.ts': 500, // names of limiters
   'stores/journal.ts': 500, // names of limiters
   'stores/redis/redis-store.ts': 1000,
-  'features/returns.ts': 100_001,
+  'features/charge-history.ts': 100_001,
   'stores/memory/selections.ts': 1001,
   'stores/redis/local/watched-keys.ts': 10_000,
   'stores/counts/traffic-counts.ts': 1000, // counted keys of a second
@@ -60,7 +60,7 @@ const OF_LIMITERS = [
   'limiter/guard/breaker',
   'limiter/guard/circuit',
   'stores/redis/local/watched-keys',
-  'stores/redis/local/returns',
+  'stores/redis/local/slice-rests',
 ];
 
 describe('resources', function () {

@@ -250,7 +250,7 @@ export class RedisState implements State {
     return this.#calls.call('ZRANGEBYSCORE', index, String(time), '+inf') as Promise<string[]>;
   }
 
-  async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
+  async *overrideRecords(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
     const wanted = (await this.#overriddenSince((await this.now()) - CLOCK_TOLERANCE_MS)).filter(isWanted);
     for (let at = 0; at < wanted.length; at += BATCH_SIZE) {
       const some = wanted.slice(at, at + BATCH_SIZE);
@@ -260,7 +260,7 @@ export class RedisState implements State {
     }
   }
 
-  recordOfAll(name: string): Promise<unknown> {
+  overrideRecordOfAll(name: string): Promise<unknown> {
     return this.#calls.call('GET', recordKey(this.#prefix, ownerTextOfAll(name)));
   }
 

@@ -6,7 +6,7 @@ import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { MemoryPage, PAGE_BITS, WITHIN } from './page.js';
 import { isOfShares, type StateSummary } from '../state/saved-state.js';
 import { MemoryRecords } from '../../features/overrides/memory-records.js';
-import { Returns } from '../../features/returns.js';
+import { TableHistories } from '../../features/charge-history.js';
 import { Selections, type Selection } from './selections.js';
 
 /** Rows that each new key checks, to free expired rows. */
@@ -44,7 +44,7 @@ export class MemoryTable {
   /** The page for each ending of a hash. The length is a power of two. */
   #directory: MemoryPage[];
   readonly #selections: Selections;
-  readonly returns = new Returns();
+  readonly histories = new TableHistories();
   readonly records = new MemoryRecords();
   /** The ban options of the limiters of this name, if any. */
   ban: CompiledBan | undefined;

@@ -10,7 +10,7 @@ import type { LoggedChange } from '../journal.js';
 import type { Place, Writable } from '../../features/feature.js';
 import { marksAmong, type Marks } from '../../features/thresholds/marks.js';
 import { idAmong, type IdPlace } from '../../features/ids/id-record.js';
-import { History, type Histories } from '../../features/returns.js';
+import { History, type Histories } from '../../features/charge-history.js';
 import { RecordPlace } from './record-place.js';
 import { encode, NO_ENTRY, parse, type Entries, type Entry, type SavedState } from './saved-state.js';
 

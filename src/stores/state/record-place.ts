@@ -8,7 +8,7 @@ import { featuresOf } from '../../features/features.js';
 import type { IdPlace } from '../../features/ids/id-record.js';
 import { limitsOf } from '../../features/overrides/key-limits.js';
 import { recordAmong } from '../../features/overrides/state-record.js';
-import type { Histories } from '../../features/returns.js';
+import type { Histories } from '../../features/charge-history.js';
 import type { Marks } from '../../features/thresholds/marks.js';
 import type { Entry } from './saved-state.js';
 
@@ -53,7 +53,7 @@ export class RecordPlace implements Place {
     return this.#record.bans;
   }
 
-  get returns(): Histories {
+  get histories(): Histories {
     return this.#record;
   }
 

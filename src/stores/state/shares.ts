@@ -219,9 +219,9 @@ export function adjustShares(
     const shared = new Shared(places, each);
     const { limit, tenant, pool } = shared;
     const amount = units[each.policy]!;
-    const { part, returns } = limit.place;
+    const { part, histories } = limit.place;
     const of = amount < 0 ? charged : undefined;
-    const history = of && returns.find(policies[each.policy]!.id, part.keyOf(key));
+    const history = of && histories.find(policies[each.policy]!.id, part.keyOf(key));
     const isReset = history?.isReset(of!.steps?.[each.policy] ?? of!.step) ?? false;
     const { remaining, reset } = limit.column;
     if (shared.ofSlots) {

@@ -48,7 +48,7 @@ interface KnownSet {
  * memory lasts until the store might admit the question, by a monotonic clock, counted from the time of the question. A refund, reset, ban or
  * unban through this process ends the memory at once. Units returned by other processes are noticed after `longest` ms at the latest.
  */
-export class Denials {
+export class RememberedDenials {
   readonly #longest: number;
   readonly #clock: () => number;
   readonly #scopes = new Map<string, KnownKeys>();
