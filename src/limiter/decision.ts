@@ -161,11 +161,11 @@ class OwnDecision implements DecisionFields {
   }
 
   async release(): Promise<boolean> {
-    return (await this.#charge()?.release()) ?? false;
+    return (await this.#charge()?.slots.release()) ?? false;
   }
 
   async renew(): Promise<boolean> {
-    return (await this.#charge()?.renew()) ?? false;
+    return (await this.#charge()?.slots.renew()) ?? false;
   }
 
   cancel(): Promise<void> {

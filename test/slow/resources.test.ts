@@ -20,7 +20,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'http/client-key.ts': 128, // prefix lengths
   'http/closed-connections.ts': 700, // open requests on one connection
   'limiter/lifetime.ts': 1000, // open requests
-  'limiter/slots.ts': 12_001, // held slots
+  'features/slots/process-slots.ts': 12_001, // held slots
   'limiter/waiting/waiting-queues.ts': 400, // maxWaiting
   'limiter/waiting/waiting-room.ts': 400, // maxWaiting
   'telemetry/names.ts': 200,
@@ -51,7 +51,7 @@ const PASSING = [
   'limiter/waiting/wake-ups',
   'http/closed-connections',
   'algorithms/concurrency',
-  'limiter/slots',
+  'features/slots/process-slots',
   'limiter/guard/backlog',
   'stores/redis/calls/batch',
 ];

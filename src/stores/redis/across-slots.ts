@@ -22,6 +22,7 @@ import {
   type Subject,
 } from '../../contract/store.js';
 import { refusal } from '../../contract/together.js';
+import { countsAttempts } from '../../features/attempts/attempts.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { PartCalls } from './part-calls.js';
@@ -36,8 +37,9 @@ export interface ByOneKey {
 }
 
 /** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other */
-export function checkAcross({ policies, ban }: PolicySet): void {
-  if (policies.some(({ attempts }) => attempts)) throw refusal('attemptsAcross', 'acrossSlots');
+export function checkAcross(set: PolicySet): void {
+  const { ban } = set;
+  if (countsAttempts(set)) throw refusal('attemptsAcross', 'acrossSlots');
   if (ban && ban.after > 0) throw refusal('bansAcross', 'acrossSlots');
 }
 

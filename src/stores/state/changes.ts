@@ -1,10 +1,10 @@
-import { SlotColumn } from '../../algorithms/index.js';
 import { NO_COSTS } from '../../contract/costs.js';
 import type { ChangeReply } from '../../contract/reply.js';
 import { holdsSlots, type ChargeChange, type LeaseChange, type Subject } from '../../contract/store.js';
 import { featuresOf, kindOfChange } from '../../features/features.js';
 import { columnsOf, look, noteDenial, verdictsOf } from './evaluate.js';
 import type { Place } from '../../features/feature.js';
+import { changeLease } from '../../features/slots/lease-steps.js';
 import type { History } from '../../features/charge-history.js';
 import { adjustShares } from './shares.js';
 
@@ -56,19 +56,14 @@ export function adjust(
 }
 
 /** The store's answer to `lease`. */
-export function lease(places: readonly Place[], { lease, action }: LeaseChange, now: number): boolean {
+export function lease(places: readonly Place[], change: LeaseChange, now: number): boolean {
   let held = true;
   for (const place of places) {
-    const { policies, columns, row } = place;
     if (!holdsSlots(place.part.set)) continue;
-    if (row === 0) held = false;
-    else {
-      for (const [i, column] of columns.entries())
-        if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now))
-          held = false;
-      look(place, NO_COSTS, now, false);
-      noteDenial(place, now);
-    }
+    if (!changeLease(place, change, now)) held = false;
+    if (place.row === 0) continue;
+    look(place, NO_COSTS, now, false);
+    noteDenial(place, now);
   }
   return held;
 }
