@@ -1,3 +1,4 @@
+import { banSummary, strikesIn } from '../features/bans/saved-ban.js';
 import type { TenantState } from '../algorithms/sharing.js';
 import { hostname } from 'node:os';
 import { compileBan } from '../contract/ban-options.js';
@@ -158,9 +159,8 @@ export abstract class LocalState implements State {
   async banState(owner: Owner): Promise<BanState> {
     const now = await this.now();
     const [row] = await this.rowsOf([owner]);
-    const { denials = 0, countedUntil = 0, lastBanMs = 0 } = row?.state ?? {};
     const [bannedForMs = 0] = await this.bans([owner]);
-    return { bannedForMs, denials: countedUntil > now ? denials : 0, lastBanMs };
+    return { bannedForMs, ...strikesIn(row?.state ?? banSummary([]), now) };
   }
 
   async setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<undefined> {
