@@ -204,5 +204,6 @@ function denialOf(set: PolicySet, reply: Reply): number {
     else if (wait > longest) longest = wait;
   }
   // The store counts denials towards a ban, so the denials must reach it.
-  return longest > 0 && ban !== undefined && ban.after > 0 ? 0 : Math.min(longest, nextAttempt(set, reply));
+  if (longest === 0 || (ban !== undefined && ban.after > 0)) return 0;
+  return Math.min(longest, nextAttempt(set, reply));
 }
