@@ -39,9 +39,9 @@ export function nextAttempt({ policies, dimensions }: PolicySet, { verdicts }: R
 /** The policies of {@link withoutAttempts} that count attempts otherwise. */
 const keeping = new WeakSet<CompiledPolicy>();
 
-/** A policy for waiting requests, whose denials are not attempts. */
-export function withoutAttempts(policy: CompiledPolicy): CompiledPolicy {
-  const result = { ...policy, attempts: false };
+/** A policy with a change for waiting requests, whose denials are not attempts. */
+export function withoutAttempts(policy: CompiledPolicy, change: Partial<CompiledPolicy>): CompiledPolicy {
+  const result = { ...policy, ...change, attempts: false };
   if (policy.attempts) keeping.add(result);
   return result;
 }

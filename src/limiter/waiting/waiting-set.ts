@@ -58,5 +58,5 @@ function patientPolicy(policy: CompiledPolicy, ahead: number): CompiledPolicy {
   const reserving = ahead > 0 && !shadow ? traits.reserving?.(ahead) : undefined;
   if (!reserving && !attempts) return policy;
   const { params, traits: changed } = reserving ?? policy;
-  return withoutAttempts({ ...policy, params, traits: { ...traits, ...changed } });
+  return withoutAttempts(policy, { params, traits: { ...traits, ...changed } });
 }

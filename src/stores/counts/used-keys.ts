@@ -1,5 +1,3 @@
-import type { CountSink } from './sink.js';
-
 /** The most keys whose window is known. Beyond them all are forgotten, and counted again once. */
 const MAX_KEYS = 20_000;
 /** The most policies, if their names come from functions. Beyond them all are forgotten, too. */
@@ -14,12 +12,12 @@ interface Window {
 
 /** The highest use of each key of a policy in its window, so that a use is counted once per window however often it falls and rises. */
 export class UsedKeys {
-  readonly #clock: Pick<CountSink, 'now'>;
+  readonly #clock: { now(): number };
   readonly #policies = new Map<string, Map<string, Window>>();
   #count = 0;
 
   /** @param clock the time of the store */
-  constructor(clock: Pick<CountSink, 'now'>) {
+  constructor(clock: { now(): number }) {
     this.#clock = clock;
   }
 
