@@ -17,7 +17,7 @@ import { limiterOn, withLimiter } from './limiters.js';
 import { overrideOfAll, readOverrideOfAll } from './override-views.js';
 import { ofDimension } from './limits.js';
 import { whoseState } from './owners.js';
-import { callable } from './tenants.js';
+import { callable } from './shared-limits.js';
 import type { FoundKey, Search, State } from './state.js';
 import { tenantVerdicts, usesOf } from './tenant-use.js';
 
@@ -55,7 +55,7 @@ interface Verdict {
 }
 
 /** Finds banned, limited and otherwise known keys. The order is that of the store, and each fact is found once. */
-export class RecordFinder {
+export class KeyFinder {
   readonly #state: State;
   readonly #wanted: Wanted;
   /** The limiters in each tier, by their names in Redis keys. */

@@ -9,7 +9,7 @@ import type { Published } from './published.js';
 import { cannotBan, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
 import { tenantVerdicts, usesOf, type TenantUse } from './tenant-use.js';
-import type { Tenancy } from './tenants.js';
+import type { Tenancy } from './shared-limits.js';
 
 /** A limiter's answer to a key. Absent values are null. */
 export interface KeyView {

@@ -11,7 +11,7 @@ import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from '.
 import type { Published } from './published.js';
 import { setsOf } from './sets.js';
 import type { State } from './state.js';
-import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './tenants.js';
+import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './shared-limits.js';
 import { differing, doubtsOf, subjectIn } from './scope.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
 

@@ -1,4 +1,4 @@
-import { COUNTING } from '../algorithms/index.js';
+import { drains } from '../contract/compile-policies.js';
 import { useIn, type JudgedKey, type PolicyVerdict } from './finds.js';
 
 /** The verdicts of a tier on a key, with the ids of the states that the policies read. Policies of several tiers may read one state. */
@@ -25,7 +25,7 @@ export function likelyTiers(tiers: readonly TierVerdicts[]): boolean[] {
     }
   const fits = tiers.map(({ policies, states }) => {
     const isOver = policies.some(
-      ({ algorithm, limit }, i) => COUNTING.has(algorithm) && (uses.get(states[i]!) ?? 0) > limit,
+      ({ algorithm, limit }, i) => !drains(algorithm) && (uses.get(states[i]!) ?? 0) > limit,
     );
     return !isOver && [...uses.keys()].every((state) => states.includes(state));
   });
