@@ -218,7 +218,11 @@ export class Reads {
 
   async #readUse(name: string): Promise<object> {
     const { limiters } = await this.#admin.history({ minutes: 60, name });
-    const { use = {}, policies = {} } = limiters.find((each) => each.name === name) ?? {};
+    const found = limiters.find((each) => each.name === name);
+    const { use = {}, policies = {}, reasons = {}, admitted = [], denied = [] } = found ?? {};
+    const sumOf = (minutes: readonly number[]): number => minutes.reduce((sum, each) => sum + each, 0);
+    const sumsOf = (byName: Readonly<Record<string, readonly number[]>>): Record<string, number> =>
+      Object.fromEntries(Object.entries(byName).map(([each, minutes]) => [each, sumOf(minutes)]));
     const sums = Object.entries(use).map(([policy, minutes]) => [
       policy,
       // The last count is that of denied keys.
@@ -226,14 +230,13 @@ export class Reads {
         minutes.reduce((sum, levels) => sum + (levels[i] ?? 0), 0),
       ),
     ]);
-    const denied = Object.entries(policies).map(([policy, minutes]) => [
-      policy,
-      minutes.reduce((sum, each) => sum + each, 0),
-    ]);
     return {
       levels: USE_LEVELS,
       use: Object.fromEntries(sums) as Record<string, number[]>,
-      denied: Object.fromEntries(denied) as Record<string, number>,
+      admitted: sumOf(admitted),
+      denied: sumOf(denied),
+      policies: sumsOf(policies),
+      reasons: sumsOf(reasons),
     };
   }
 
