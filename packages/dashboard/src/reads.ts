@@ -1,4 +1,5 @@
 import {
+  lacksSlots,
   USE_LEVELS,
   type Admin,
   type HistoryOptions,
@@ -47,6 +48,8 @@ const JUDGED = 5;
 /** The state of a denied key. */
 interface Judged {
   readonly retryAfterMs: number | null;
+  /** Whether it is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
+  readonly lacksSlots?: boolean;
   readonly bannedForMs: number;
   readonly isOverridden: boolean;
   /** The tier of the key: empty without a tier. Absent if it may have several. */
@@ -140,11 +143,12 @@ export class Reads {
     const likely = views.filter((view) => view.likely);
     const [first] = likely;
     if (!first) return unknown;
-    const { retryAfterMs, bannedForMs, override } = first;
+    const { retryAfterMs, bannedForMs, override, policies } = first;
     // The tier of the key is unknown, and so is the time if it depends on the tier.
     const isSame = likely.every((view) => view.retryAfterMs === retryAfterMs);
     return {
       retryAfterMs: isSame ? retryAfterMs : null,
+      lacksSlots: bannedForMs === 0 && lacksSlots(policies),
       bannedForMs,
       isOverridden: override !== null && !override.all,
       ...(likely.length === 1 && { tier: first.tier ?? '' }),

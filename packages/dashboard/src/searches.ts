@@ -1,5 +1,13 @@
 import { HeadgateError } from 'headgate';
-import type { Admin, BannedKey, JudgedKey, KeySearch, KeysOptions, KeyVerdictFind } from 'headgate/admin';
+import {
+  lacksSlots,
+  type Admin,
+  type BannedKey,
+  type JudgedKey,
+  type KeySearch,
+  type KeysOptions,
+  type KeyVerdictFind,
+} from 'headgate/admin';
 import { CachedByName } from './cached.js';
 import type { Show, ShownKey } from './hidden.js';
 
@@ -89,9 +97,10 @@ export class Searches {
     }
   }
 
-  #limitedRow({ dimension, tier, certain, policy, retryAfterMs, key, within }: JudgedKey): object {
+  #limitedRow({ dimension, tier, certain, policy, policies, retryAfterMs, key, within }: JudgedKey): object {
     const inside = within === undefined ? {} : { within: this.#show(within) };
-    return { dimension, tier, certain, policy, retryAfterMs, key: this.#show(key), ...inside };
+    const end = { retryAfterMs, lacksSlots: lacksSlots(policies) };
+    return { dimension, tier, certain, policy, ...end, key: this.#show(key), ...inside };
   }
 
   /** The tenants of a limiter's shared limits, by a search of a second at most. */

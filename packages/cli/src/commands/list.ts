@@ -4,12 +4,24 @@ import {
   type KeySearch,
   type KeysOptions,
   type KeyVerdictFind,
+  lacksSlots,
+  type PolicyVerdict,
   textOrHash,
   useIn,
 } from 'headgate/admin';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError, usageError } from '../errors.js';
-import { duration, many, noteText, printable, quoted, table, type Table } from '../format.js';
+import {
+  duration,
+  many,
+  noteText,
+  printable,
+  quoted,
+  share,
+  table,
+  type Table,
+  untilSlot,
+} from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
@@ -258,7 +270,7 @@ const columnsFor = ({ colors }: Io): Table<KeyVerdictFind> => ({
     if (find.kind === 'unreadable') return colors.red(`unreadable: ${printable(find.message)}`);
     if (find.kind !== 'state')
       return find.kind === 'admitted'
-        ? `admitted${find.certain ? inTier(find) : ` if it came${inTier(find) || ' without a tier'}`}`
+        ? `admitted${find.certain ? inTier(find) : ` if the key is${inTier(find) || ' without a tier'}`}`
         : find.certain
           ? colors.yellow(`limited${inTier(find)}`)
           : `would be limited${inTier(find)}`;
@@ -268,26 +280,32 @@ const columnsFor = ({ colors }: Io): Table<KeyVerdictFind> => ({
     if (find.kind === 'state') return find.policy ?? '-';
     if (find.kind === 'limited') return `${find.policy ?? '-'}${ownLimit(find)}`;
     if (find.kind !== 'admitted') return '-';
-    return (
-      find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', ') + ownLimit(find)
-    );
+    return find.policies.map(useText).join(', ') + ownLimit(find);
   },
   'time left': (find) => {
     if (find.kind === 'banned') return duration(find.bannedForMs);
-    if (find.kind === 'limited') return time(find.retryAfterMs);
+    if (find.kind === 'limited')
+      return lacksSlots(find.policies) ? untilSlot(find.retryAfterMs) : time(find.retryAfterMs);
     return find.kind === 'state' ? time(find.expiresInMs) : '-';
   },
 });
+
+/** The use of a policy: of how many units, and the part of them. */
+function useText(verdict: PolicyVerdict): string {
+  const { used, quota } = useIn(verdict);
+  return `${verdict.name}: ${used} of ${quota} used (${share(used, quota)})`;
+}
 
 /** The tier in which a key is judged. */
 const inTier = ({ tier }: { tier?: string }): string =>
   tier === undefined ? '' : ` in tier ${printable(tier)}`;
 
-/** The limits of a key from an override. */
-function ownLimit({ overridden, policies }: Extract<KeyVerdictFind, { policies: unknown }>): string {
+/** The mark of an override of a key, with the limit that denies it. An override may change other policies only. */
+function ownLimit({ overridden, policy, policies }: Extract<KeyVerdictFind, { policies: unknown }>): string {
   if (!overridden) return '';
-  const limits = policies.map(({ limit, windowMs }) => `${limit} per ${duration(windowMs)}`);
-  return ` (override: ${limits.join(', ')})`;
+  const deciding = policies.find(({ name }) => name === policy);
+  const limit = deciding ? `${deciding.limit} per ${duration(deciding.windowMs)}, ` : '';
+  return ` (${limit}the key has an override)`;
 }
 
 const time = (ms: number | null): string => (ms === null ? 'no end' : duration(ms));

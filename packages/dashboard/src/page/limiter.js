@@ -9,7 +9,7 @@ import { Act, Key, limitsText, subjectOf, Unknown, useFold, whyUncounted } from 
 import { get, useAnswer } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
-import { causeText, count, many, percent, printable, rate, span } from './text.js';
+import { causeText, count, endOf, many, percent, printable, rate, span } from './text.js';
 
 /** The sign for nothing, which keeps the eye on the numbers. */
 const None = html`<span class="quiet"
@@ -222,7 +222,7 @@ function Limited({ rows, isCut, omitted }) {
             <div>
               <${Key} of=${each.key} dimension=${each.dimension} /><span class="quiet"
                 >${each.within ? `within ${typeof each.within === 'string' ? printable(each.within) : 'a hidden key'}, ` : ''}${inTier(each)}by
-                ${printable(each.policy ?? '')}${each.retryAfterMs === null ? '' : ` for ${span(each.retryAfterMs)}`}</span
+                ${printable(each.policy ?? '')}${each.retryAfterMs === null ? '' : ` ${endOf(each)}`}</span
               >
             </div>
           </li>`,
@@ -268,7 +268,7 @@ function Keys({ title, rows, row, none, isLoading }) {
             </td>
             <td class="number" data-label="Admitted/s">${rate(key.admitted)}</td>
             <td data-label="Policy">
-              ${key.policy ? html`<code>${printable(key.policy)}</code>${key.retryAfterMs ? html`<div class="quiet nowrap">for ${span(key.retryAfterMs)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
+              ${key.policy ? html`<code>${printable(key.policy)}</code>${key.retryAfterMs ? html`<div class=${key.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
             </td>
             <td class="acts">
               ${row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2, key.tier)} />`}<${Act}
