@@ -197,7 +197,7 @@ async function print(
   if (io.json) return limited;
   clear();
   for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
-    await write(io, text(name, ofScope.sort(order), io));
+    await write(io, text(name, ofScope.sort(order), { io, isByUse: order === byUse }));
   await write(io, summary(finds, search, more));
   return limited;
 }
@@ -244,12 +244,14 @@ function byScope(finds: readonly KeyVerdictFind[]): Map<string, KeyVerdictFind[]
   return scopes;
 }
 
-function text(name: string, finds: readonly KeyVerdictFind[], io: Io): string {
+/** @param look with `isByUse`, the keys have their use of each policy */
+function text(name: string, finds: readonly KeyVerdictFind[], look: Look): string {
+  const { io } = look;
   // The author of a ban by hand, and the reason.
   const noteOf = (find: KeyVerdictFind) =>
     (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
   const isNoted = finds.some((find) => noteOf(find) !== '-');
-  const rows = table(io, { ...columnsFor(io), ...(isNoted && { 'by: reason': noteOf }) }, finds);
+  const rows = table(io, { ...columnsFor(look), ...(isNoted && { 'by: reason': noteOf }) }, finds);
   return `${io.colors.bold(name)}\n${rows}\n`;
 }
 
@@ -263,7 +265,12 @@ const byUse: Order = (a, b) => Number(isOpen(a)) - Number(isOpen(b)) || usedOf(b
 const isOpen = (find: KeyVerdictFind): boolean =>
   (find.kind === 'limited' || find.kind === 'admitted') && !find.certain;
 
-const columnsFor = ({ colors }: Io): Table<KeyVerdictFind> => ({
+interface Look {
+  readonly io: Io;
+  readonly isByUse: boolean;
+}
+
+const columnsFor = ({ io: { colors }, isByUse }: Look): Table<KeyVerdictFind> => ({
   key: showKey,
   state: (find) => {
     if (find.kind === 'banned') return colors.red('banned');
@@ -278,8 +285,8 @@ const columnsFor = ({ colors }: Io): Table<KeyVerdictFind> => ({
   },
   policy: (find) => {
     if (find.kind === 'state') return find.policy ?? '-';
-    if (find.kind === 'limited') return `${find.policy ?? '-'}${ownLimit(find)}`;
-    if (find.kind !== 'admitted') return '-';
+    if (find.kind === 'limited' && !isByUse) return `${find.policy ?? '-'}${ownLimit(find)}`;
+    if (find.kind !== 'admitted' && find.kind !== 'limited') return '-';
     return find.policies.map(useText).join(', ') + ownLimit(find);
   },
   'time left': (find) => {
@@ -301,11 +308,16 @@ const inTier = ({ tier }: { tier?: string }): string =>
   tier === undefined ? '' : ` in tier ${printable(tier)}`;
 
 /** The mark of an override of a key, with the limit that denies it. An override may change other policies only. */
-function ownLimit({ overridden, policy, policies }: Extract<KeyVerdictFind, { policies: unknown }>): string {
+function ownLimit({
+  kind,
+  overridden,
+  policy,
+  policies,
+}: Extract<KeyVerdictFind, { policies: unknown }>): string {
   if (!overridden) return '';
-  const deciding = policies.find(({ name }) => name === policy);
-  const limit = deciding ? `${deciding.limit} per ${duration(deciding.windowMs)}, ` : '';
-  return ` (${limit}the key has an override)`;
+  const deciding = policies.find(({ name }) => kind === 'limited' && name === policy);
+  const limit = deciding ? `${deciding.limit} per ${duration(deciding.windowMs)}; ` : '';
+  return ` (${limit}an override is in force)`;
 }
 
 const time = (ms: number | null): string => (ms === null ? 'no end' : duration(ms));

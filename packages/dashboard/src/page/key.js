@@ -178,7 +178,7 @@ function Answer({ view, row, typed, names }) {
       </h3>
       <p>
         <b class=${state === 'denied' ? 'bad' : state === 'admitted' ? 'good' : ''}
-          >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if it came ${tierText(tier ?? '')}`}</b
+          >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if the key is ${tierText(tier ?? '')}`}</b
         >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">${endOf({ retryAfterMs, lacksSlots })}</span>` : ''}
       </p>
     </header>

@@ -102,6 +102,29 @@ describe('limiters with tiers on the page', function () {
     await reports.close();
   });
 
+  it('names no end of a denial by slots, and the slots and waiting requests of each process', async () => {
+    const store = memoryStore({ counts: true });
+    limiter = createLimiter({ store, name: 'reports', policies: ['slots=concurrency 2/1m'] });
+    site = await startPage({ store });
+    await limiter.consume('pdf');
+    await limiter.consume('pdf');
+    const stop = new AbortController();
+    const waiting = limiter.wait('pdf', { timeout: '1m', signal: stop.signal }).catch(() => {});
+    const denials = setInterval(() => void limiter.consume('pdf'), 100);
+    const { page, problems } = await openTab(browser, site.url, { user: 'ada' });
+    await page.getByRole('button', { name: 'reports', exact: true }).click();
+    const end = /until a slot is returned, in (\d+ s|1 min) at the latest if its process died/;
+    await page.locator('.detail').getByText(end).waitFor();
+    await page.getByText(/: 2 slots in use, 1 of at most [\d,]+ waiting/).waitFor();
+    await page.evaluate("location.hash = '#/key/pdf'");
+    await page.locator('.answer.denied').getByText(end).waitFor();
+    expect(await page.locator('.answer.denied').innerText()).not.to.contain('full again');
+    expect(problems).to.deep.equal([]);
+    clearInterval(denials);
+    stop.abort();
+    await waiting;
+  });
+
   it('shows the policies of each tier under What if, and never another limiter', async () => {
     const { page, store, problems } = await open('what-if/api');
     const other = createLimiter({ store, name: 'other', limit: 1, window: '1m' });
