@@ -1,5 +1,5 @@
 import { byDenials, type KeyRates, type Rates } from './rates.js';
-import type { TenantView } from './tenant-views.js';
+import type { TenantView } from './tenants.js';
 
 /**
  * The requests a second of a tenant in a shared limit. Processes count a request for the key of the policy that decided it: that of the tenant
