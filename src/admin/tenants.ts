@@ -8,6 +8,7 @@ import { ofLimiter } from '../limiter/decision.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
 import { checkName, type Context } from './context.js';
+import { lacksSlots, verdictsOf } from './finds.js';
 import { limiterOn, withLimiter } from './limiters.js';
 import { readOverrideOfAll } from './override-views.js';
 import type { Limits } from './limits.js';
@@ -52,6 +53,8 @@ export interface TenantView extends Rates {
   readonly allowed: boolean;
   /** The policy that would deny it, or `null`. */
   readonly denying: string | null;
+  /** Whether only slots are missing, so that `retryAfterMs` is the time until a lease ends, which a process that is alive renews. */
+  readonly lacksSlots: boolean;
   /** The policies that denied the tenant in the last seconds, most denials first. Policies of the tenant alone count for each of its limits. */
   readonly deniedBy: readonly { readonly policy: string; readonly denied: number }[];
   /** The reason of a denial, `'fair-share'` or `'quota-exceeded'`, or `null`. */
@@ -259,6 +262,7 @@ async function viewOf(
     isHeavy: use?.isHeavy ?? null,
     allowed,
     denying: allowed ? null : (decision.policy ?? null),
+    lacksSlots: !allowed && lacksSlots(verdictsOf(decision)),
     reason: allowed ? null : (decision.reason ?? null),
     retryAfterMs: allowed ? null : (decision.retryAfterMs ?? null),
     ...ratesOfTenant(rates, { dimension, within, key }),

@@ -1,6 +1,6 @@
 import { type Admin, type TenantView, textOrHash } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
-import { duration, printable, table, type Table } from '../format.js';
+import { duration, printable, table, type Table, untilSlot } from '../format.js';
 import { writeAnswer, type Io } from '../io.js';
 import { showKey } from '../keys.js';
 import { withNamed } from '../open.js';
@@ -63,9 +63,10 @@ const columnsFor = ({ colors }: Io): Table<Row> => ({
     denied === null || deniedBy.length === 0
       ? '-'
       : deniedBy.map((each) => `${printable(each.policy)} ${each.denied}/s`).join(', '),
-  answer: ({ allowed, denying, reason, retryAfterMs }) => {
+  answer: ({ allowed, denying, reason, retryAfterMs: ms, lacksSlots }) => {
     if (allowed) return colors.green('allowed');
     const why = denying === null ? reason : `${printable(denying)}: ${reason}`;
-    return colors.red(`denied (${why})${retryAfterMs === null ? '' : ` for ${duration(retryAfterMs)}`}`);
+    const end = lacksSlots ? ` ${untilSlot(ms)}` : ms === null ? '' : ` for ${duration(ms)}`;
+    return colors.red(`denied (${why})${end}`);
   },
 });

@@ -2,10 +2,10 @@
 import { Bar } from './charts.js';
 import { html } from './lib.js';
 import { Key, Unknown, useFold } from './parts.js';
-import { causeText, count, percent, printable, rate, span } from './text.js';
+import { causeText, count, endOf, percent, printable, rate } from './text.js';
 
 /** The answer to a tenant, in words. @param {any} tenant */
-function answerOf({ allowed, policy, denying, reason, retryAfterMs }) {
+function answerOf({ allowed, policy, denying, reason, ...end }) {
   if (allowed) return html`<span class="good">admitted</span>`;
   const why =
     reason === 'fair-share'
@@ -14,7 +14,7 @@ function answerOf({ allowed, policy, denying, reason, retryAfterMs }) {
         ? causeText({ name: reason, isReason: true })
         : `denied by ${printable(denying)}`;
   return html`<span class="bad">${why}</span
-    >${retryAfterMs ? html` <span class="quiet nowrap">for ${span(retryAfterMs)}</span>` : ''}`;
+    >${end.retryAfterMs ? html` <span class=${end.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(end)}</span>` : ''}`;
 }
 
 /** @param {any} props */

@@ -81,7 +81,13 @@ describe('the tenants of a shared limit', function () {
       // Slots of tenants have no state, so the counts name them.
       ['jobs', 'blue', null],
     ]);
+    const blue = tenants.find(({ key }) => key === 'blue')!;
+    expect(blue).to.include({ allowed: false, denying: 'slots', lacksSlots: true });
+    expect((await headgate(['tenants', '--name', 'jobs', ...where])).stdout).to.contain(
+      'until a slot is returned',
+    );
     const acme = tenants.find(({ key }) => key === 'acme')!;
+    expect(acme.lacksSlots).to.equal(false);
     expect(acme.denied).to.be.greaterThan(0);
     expect((await headgate(['tenants', '--name', 'llm', ...where])).stdout).to.match(
       new RegExp(`llm +tenant acme in provider openai +p +heavy +1 +${acme.share} of 100 +${acme.used} `),
