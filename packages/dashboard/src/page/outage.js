@@ -17,8 +17,9 @@ export function Outage() {
     </p>
     <p>Cause: ${printable(message ?? '')}</p>
     <p>
-      Next: run <code>headgate check</code> where a service runs. If it answers there, this process cannot
-      reach the store; otherwise restart the store, or end the command that occupies it.
+      Next: run <code>headgate check</code> where a service runs. It prints the latency, and how processes see
+      the store. If all of it is ok there, this process cannot reach the store; otherwise restart the store,
+      or end the command that occupies it.
     </p>
   </div>`;
 }
