@@ -117,8 +117,9 @@ function headOf({ name, admitted, denied }: LimiterRates, io: Io): string[] {
 function detailsOf({ policies, reasons, keys, ...waits }: LimiterRates, io: Io): string[][] {
   return [
     ...waitsOf(waits),
-    ...keys.map(({ admitted, denied, policy, ...key }) => {
-      return [`  ${showKey(key)}`, String(admitted), deniedText(denied, io), policy ? printable(policy) : ''];
+    ...keys.map(({ admitted, denied, policy, reason, ...key }) => {
+      const cause = policy ?? reason;
+      return [`  ${showKey(key)}`, String(admitted), deniedText(denied, io), cause ? printable(cause) : ''];
     }),
     ...policies.map(({ name, denied }) => [`  by policy ${printable(name)}`, '', deniedText(denied, io), '']),
     ...reasons.map(({ reason, denied }) => [`  ${printable(reason)}`, '', deniedText(denied, io), '']),
