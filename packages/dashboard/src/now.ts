@@ -44,6 +44,8 @@ export interface Row {
 export interface Spark {
   readonly admitted: readonly number[];
   readonly denied: readonly number[];
+  /** Decisions without the store. */
+  readonly degraded: readonly number[];
   /** The number of times that a key rose to 70 % of a policy, in the worst of the last minutes. */
   readonly near: number;
 }
@@ -80,7 +82,9 @@ const UNKNOWN = { holdsSlots: false, sharesLimits: false };
 
 const QUIET = { admitted: 0, denied: 0, degraded: 0, waiting: 0, held: 0, slots: 0 } as const;
 
-type Column = 'admitted' | 'denied';
+const COLUMNS = ['admitted', 'denied', 'degraded'] as const;
+
+type Column = (typeof COLUMNS)[number];
 
 /** The counts of the last minutes of all limiters. */
 interface Minutes {
@@ -183,7 +187,8 @@ async function readMinutes(admin: Admin, last: Minutes | undefined): Promise<Min
       const fresh = starts.map((_, i) => after?.[column][i] ?? 0);
       return [...old, ...fresh].slice(-MINUTES);
     };
-    return [name, { admitted: join('admitted'), denied: join('denied'), use: after?.use ?? {} }] as const;
+    const columns = Object.fromEntries(COLUMNS.map((column) => [column, join(column)]));
+    return [name, { ...(columns as Record<Column, number[]>), use: after?.use ?? {} }] as const;
   });
   return { starts: all, limiters: new Map(merged) };
 }
@@ -273,9 +278,9 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
   };
 }
 
-function sparkOf({ admitted, denied, use }: Pick<LimiterHistory, Column | 'use'>): Spark {
+function sparkOf({ admitted, denied, degraded, use }: Pick<LimiterHistory, Column | 'use'>): Spark {
   const near = Object.values(use).map((minutes) =>
     Math.max(0, ...minutes.slice(-NEAR_MINUTES).map((levels) => levels[NEAR_LEVEL] ?? 0)),
   );
-  return { admitted, denied, near: Math.max(0, ...near) };
+  return { admitted, denied, degraded, near: Math.max(0, ...near) };
 }

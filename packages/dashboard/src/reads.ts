@@ -252,9 +252,9 @@ export class Reads {
 
 async function linesOf(admin: Admin, span: HistoryOptions): Promise<object> {
   const { minutes, limiters } = await admin.history(span);
-  const sparks = limiters.map(({ name, admitted, denied }): [string, object] => [
+  const sparks = limiters.map(({ name, admitted, denied, degraded }): [string, object] => [
     `spark ${name}`,
-    { admitted, denied, near: 0 },
+    { admitted, denied, degraded, near: 0 },
   ]);
   return { minutes, ...(Object.fromEntries(sparks) as Record<string, object>) };
 }

@@ -3,6 +3,7 @@ import { Bar, Spark } from './charts.js';
 import { html, useState } from './lib.js';
 import { Limiter, shareOf } from './limiter.js';
 import { authorOf, effectOf, Subject, Time, Undo, Unknown, useFold, verbOf, whyUncounted } from './parts.js';
+import { PastOutages } from './outage.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
 import { bytes, causeText, count, many, percent, printable, rate, span } from './text.js';
@@ -38,7 +39,7 @@ function wholeSpark(parts) {
     minutes.map((/** @type {number} */ _, /** @type {number} */ i) =>
       sparks.reduce((total, spark) => total + (spark[column][i] ?? 0), 0),
     );
-  return { admitted: sum('admitted'), denied: sum('denied') };
+  return { admitted: sum('admitted'), denied: sum('denied'), degraded: sum('degraded') };
 }
 
 export function NowScreen() {
@@ -157,6 +158,7 @@ function Summary({ parts, rows }) {
   const why = whyUnknown(store, rows);
   const uncounted = why ? 0 : rows.filter((/** @type {any} */ row) => !row.isCounted).length;
   const [worst] = causes.sort((/** @type {any} */ a, /** @type {any} */ b) => b.denied - a.denied);
+  const whole = wholeSpark(parts);
   const sick = processes.filter((/** @type {any} */ each) => each.health.state !== 'up');
   return html`<div class="tiles">
     <section class="tile wide" aria-label="Decisions">
@@ -172,7 +174,7 @@ function Summary({ parts, rows }) {
         </p>
         ${uncounted > 0 && html`<p class="warn">without those of ${many(uncounted, 'limiter')}: unknown</p>`}
       </div>
-      <${Spark} spark=${wholeSpark(parts)} minutes=${parts.minutes} width=${300} height=${72} large=${true} />
+      <${Spark} spark=${whole} minutes=${parts.minutes} width=${300} height=${72} large=${true} />
     </section>
     <section class="tile" aria-label="Denied">
       <h2>Denied <span class="quiet">of all decisions</span></h2>
@@ -198,6 +200,7 @@ function Summary({ parts, rows }) {
       </p>
       ${sick.length > 0 && html`<p class="quiet"><b>${many(sick.length, 'process')}</b> ${sick.length === 1 ? 'sees' : 'see'} it as ${sick[0].health.state}</p>`}
       ${degraded > 0 && html`<p class="warn">${rate(degraded)}/s decided without it</p>`}
+      <${PastOutages} minutes=${parts.minutes} degraded=${whole.degraded} />
     </section>
     ${memory.map((/** @type {any} */ server) => html`<${Memory} server=${server} />`)}
   </div>`;

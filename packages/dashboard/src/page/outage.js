@@ -2,7 +2,8 @@
 import { html } from './lib.js';
 import { Problem, Time } from './parts.js';
 import { useApp } from './state.js';
-import { printable } from './text.js';
+import { count, printable } from './text.js';
+import { atTime } from './zone.js';
 
 /** The age of the figures, the cause and the next step, while the store does not answer. */
 export function Outage() {
@@ -22,6 +23,30 @@ export function Outage() {
       or end the command that occupies it.
     </p>
   </div>`;
+}
+
+/** The most outages of a screen. */
+const MAX_OUTAGES = 3;
+
+/** The last outages in the span of the lines: minutes in a row with decisions without the store. @param {any} props */
+export function PastOutages({ minutes = [], degraded }) {
+  const length = minutes[1] - minutes[0];
+  /** @type {{ from: number, to: number, sum: number }[]} */
+  const outages = [];
+  for (const [i, from] of minutes.entries()) {
+    if (!degraded[i]) continue;
+    const last = outages.at(-1);
+    if (last?.to === from) Object.assign(last, { to: from + length, sum: last.sum + degraded[i] });
+    else outages.push({ from, to: from + length, sum: degraded[i] });
+  }
+  return outages
+    .slice(-MAX_OUTAGES)
+    .map(
+      ({ from, to, sum }) =>
+        html`<p class="warn">
+          Down or late between ${atTime(from)} and ${atTime(to)}: ${count(sum)} decided without it
+        </p>`,
+    );
 }
 
 /** The error of an answer, and the age of the last answer that is still shown. @param {any} props */
