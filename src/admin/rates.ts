@@ -207,4 +207,10 @@ function causeIn(policy?: string, reason?: string): Sums['cause'] {
   return reason === undefined ? undefined : { reason };
 }
 
-export const byDenials = (a: Rates, b: Rates): number => b.denied - a.denied || b.admitted - a.admitted;
+type Order = (a: Rates, b: Rates) => number;
+
+export const byDenials: Order = (a, b) => b.denied - a.denied || b.admitted - a.admitted;
+
+export const byRequests: Order = (a, b) => requestsOf(b) - requestsOf(a) || b.denied - a.denied;
+
+const requestsOf = ({ admitted, denied }: Rates): number => admitted + denied;

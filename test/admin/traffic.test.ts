@@ -97,6 +97,24 @@ describe('traffic', () => {
     expect(api!.reasons).to.deep.equal([{ reason: 'banned', denied: 1 }]);
   });
 
+  it('the busiest keys come first if they are asked for', async () => {
+    const limiter = createLimiter({ policies: [{ name: 'burst', limit: 12, window: '1h' }] });
+    const asked = { denied: 14, busy: 12, 'also denied': 13, rare: 1 };
+    const keys = Object.entries(asked).flatMap(([key, times]) => Array.from({ length: times }, () => key));
+    await limiter.consume('denied', { cost: 12 });
+    await limiter.consume('also denied', { cost: 12 });
+    await write({ seconds: [await Promise.all(['busy', ...keys].map((key) => limiter.consume(key)))] });
+    const first = async (sort?: 'denials' | 'requests') =>
+      (await admin.traffic({ keys: 3, sort })).limiters[0]!.keys.map(({ key }) => key);
+    expect(await first()).to.deep.equal(['denied', 'also denied', 'busy']);
+    const many = await Promise.all(Array.from({ length: 60 }, () => limiter.consume('steady', { cost: 0 })));
+    await write({ seconds: [many] });
+    expect((await first('requests'))[0]).to.equal('steady');
+    expect(await first('denials')).not.to.include('steady');
+    const wrong = await admin.traffic({ sort: 'most' as never }).catch((error: unknown) => error);
+    expect((wrong as Error).message).to.match(/^sort: /);
+  });
+
   it('the cause of a key is that of its last denial, also if no policy denied', async () => {
     const limiter = createLimiter({
       policies: [{ name: 'burst', limit: 2, window: '1h' }],

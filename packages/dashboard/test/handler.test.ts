@@ -82,7 +82,9 @@ for (const [name, start] of Object.entries(frameworks)) {
       const headers = await tokenFields(site.url, 'ada');
       const init = { method: 'POST', headers, body: JSON.stringify({ key: 'user:8' }) };
       const { changes } = (await (await fetch(`${site.url}api/key`, init)).json()) as { changes: object[] };
-      const actions = changes.map((row) => Object.entries(row).filter(([name]) => ['action', 'key'].includes(name)));
+      const actions = changes.map((row) =>
+        Object.entries(row).filter(([name]) => ['action', 'key'].includes(name)),
+      );
       expect(actions).to.deep.equal([[['action', 'remove']], [['action', 'override']]]);
     });
 

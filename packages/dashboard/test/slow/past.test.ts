@@ -80,16 +80,28 @@ describe('the past on the page', function () {
 
   it('names the first and the last denial of the chosen span only', async () => {
     const { page } = await open('key/203.0.113.7', { timezoneId: 'UTC' });
-    const [old, late] = [300, 3].map((ago) => Math.floor(Date.now() / 60_000 - ago) * 60_000) as [number, number];
+    const [old, late] = [300, 3].map((ago) => Math.floor(Date.now() / 60_000 - ago) * 60_000) as [
+      number,
+      number,
+    ];
     const minutes = [old, late].map((minute) => ({ minute, count: 7, policy: 'minute' }));
-    const past = { name: 'api', key: '203.0.113.7', dimension: 'key', first: old, last: late + 5000, minutes };
+    const past = {
+      name: 'api',
+      key: '203.0.113.7',
+      dimension: 'key',
+      first: old,
+      last: late + 5000,
+      minutes,
+    };
     await page.route('**/api/past', (route) => route.fulfill({ json: { denials: [past], isCounted: true } }));
     await page.reload();
     const section = page.locator('section', { has: page.locator('#past') });
     await section.getByRole('button', { name: '15 min' }).click();
     const clock = new Date(late).toISOString().slice(11, 16);
     await section.getByText(`by minute, first ${clock}, last ${clock}`).waitFor();
-    expect(await section.innerText()).to.contain('7 denials').and.not.contain('14 denials');
+    expect(await section.innerText())
+      .to.contain('7 denials')
+      .and.not.contain('14 denials');
   });
 
   it('What if has the keys that the limit denies, and never more than all', async () => {
