@@ -10,7 +10,7 @@ import {
 } from 'headgate/admin';
 import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
-import type { Show } from './hidden.js';
+import type { Show, ShownKey } from './hidden.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
@@ -50,6 +50,14 @@ export interface Spark {
   readonly near: number;
 }
 
+/** A key of any limiter that is denied now. */
+interface DeniedKey extends Pick<KeyRates, 'dimension' | 'denied' | 'policy' | 'reason'> {
+  /** The name of the limiter. */
+  readonly name: string;
+  readonly key: ShownKey;
+  readonly within?: ShownKey;
+}
+
 /** Ages of the parts, ms. Counts change each second; the others change rarely. */
 const TRAFFIC_MS = 1_800;
 const HISTORY_MS = 10_000;
@@ -73,6 +81,9 @@ const LATEST = 12;
 
 /** The most keys of a limiter that `traffic` reports. */
 const KEYS = 20;
+
+/** The most denied keys over all limiters. */
+const DENIED_KEYS = 12;
 
 /** The most processes of the page. */
 const MAX_PROCESSES = 200;
@@ -99,11 +110,13 @@ export class Now {
   readonly #limiters: Cached<readonly LimiterView[]>;
   readonly #memory: Cached<Awaited<ReturnType<Admin['memory']>>>;
   readonly #changes: Cached<ChangeRow[]>;
+  readonly #show: Show;
   #last: Parts = {};
   /** The time of the last state, ms since 1970, or null before the first one. */
   #readAt: number | null = null;
 
   constructor(admin: Admin, show: Show, now: () => number = Date.now) {
+    this.#show = show;
     this.#traffic = new Cached(TRAFFIC_MS, () => admin.traffic({ keys: KEYS }), now);
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
     this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
@@ -123,7 +136,8 @@ export class Now {
       ]);
       this.#readAt = Date.now();
       const store = { state: 'up', latency: traffic.latency };
-      this.#last = { store, memory, changes, ...partsOf(limiters, traffic, minutes) };
+      const denied = deniedIn(traffic, this.#show);
+      this.#last = { store, memory, changes, denied, ...partsOf(limiters, traffic, minutes) };
     } catch (error) {
       const message = withoutSecrets(causeIn(error instanceof Error ? error.message : String(error)));
       this.#last = { ...this.#last, store: { state: 'down', message, readAt: this.#readAt } };
@@ -161,6 +175,19 @@ export class Now {
 /** A message without its page and its advice, which is for programs: a longer `timeout` does not help a reader of the page. */
 export const causeIn = (message: string): string =>
   withoutPage(message).replace(/ Set a longer `timeout`\.$/, '');
+
+/** The most denied keys of all limiters. */
+function deniedIn({ limiters }: Traffic, show: Show): DeniedKey[] {
+  return limiters
+    .flatMap(({ name, keys }) => keys.filter((each) => each.denied > 0).map((each) => ({ ...each, name })))
+    .sort((a, b) => b.denied - a.denied)
+    .slice(0, DENIED_KEYS)
+    .map(({ admitted: _, key, within, ...rest }) => ({
+      ...rest,
+      key: show(key),
+      ...(within !== undefined && { within: show(within) }),
+    }));
+}
 
 async function latest(admin: Admin, show: Show): Promise<ChangeRow[]> {
   const rows: ChangeRow[] = [];

@@ -78,6 +78,24 @@ describe('the past on the page', function () {
     expect(await older.locator('li').last().innerText()).to.match(/ 1 by minute$/);
   });
 
+  it('lists the denied keys of all limiters with the cause', async () => {
+    const { page, problems } = await open('now', { viewport: { width: 390, height: 844 }, bypassCSP: true });
+    await limiter.ban('203.0.113.9', '1h');
+    const traffic = setInterval(() => {
+      for (const key of ['203.0.113.7', '203.0.113.9']) void limiter.consume(key);
+    }, 100);
+    try {
+      const rows = page.locator('table.keys tbody tr');
+      await rows.filter({ hasText: /203\.0\.113\.9[^]*api[^]*banned/ }).waitFor();
+      await rows.filter({ hasText: /203\.0\.113\.7[^]*api[^]*minute/ }).waitFor();
+      expect(await isTooWide(page)).to.equal(false);
+      expect(await violations(page)).to.deep.equal([]);
+    } finally {
+      clearInterval(traffic);
+    }
+    expect(problems).to.deep.equal([]);
+  });
+
   it('names the first and the last denial of the chosen span only', async () => {
     const { page } = await open('key/203.0.113.7', { timezoneId: 'UTC' });
     const [old, late] = [300, 3].map((ago) => Math.floor(Date.now() / 60_000 - ago) * 60_000) as [
