@@ -50,7 +50,7 @@ export function checkSlots(set: PolicySet): void {
     'HEADGATE_DIMENSIONS',
     `These policies count by keys of several dimensions (${names.join(', ')}), which are in several slots of the cluster. Set ` +
       `slotBy: '${names.at(-1)}' to put all keys of a decision into the slot of that key, or acrossSlots: true to decide ` +
-      `key by key. See "Policies by several keys" in ${DOCS}/redis.md.`,
+      `key by key. See "Policies by several keys" in ${DOCS}/redis-cluster.md.`,
   );
 }
 
@@ -88,7 +88,7 @@ export const warnOfHiddenCluster = perSet((set): void => {
   warnOnce(
     'HEADGATE_ACROSS_SLOTS',
     `${found} The limiter decides key by key, with a call for each, and may deny simultaneous requests wrongly. Set ${fix}, or ` +
-      `acrossSlots: true to accept that. See "Policies by several keys" in ${DOCS}/redis.md.`,
+      `acrossSlots: true to accept that. See "Policies by several keys" in ${DOCS}/redis-cluster.md.`,
   );
 });
 
