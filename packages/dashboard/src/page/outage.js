@@ -36,7 +36,7 @@ export function PastOutages({ minutes = [], degraded }) {
   for (const [i, from] of minutes.entries()) {
     if (!degraded[i]) continue;
     const last = outages.at(-1);
-    if (last?.to === from) Object.assign(last, { to: from + length, sum: last.sum + degraded[i] });
+    if (last && last.to === from) Object.assign(last, { to: from + length, sum: last.sum + degraded[i] });
     else outages.push({ from, to: from + length, sum: degraded[i] });
   }
   return outages
