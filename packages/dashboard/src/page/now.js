@@ -147,7 +147,7 @@ function DeniedKeys({ rows }) {
   const { shown, more } = useFold(rows, 4);
   if (rows.length === 0) return null;
   return html`<h3>Denied keys <span class="quiet">of all limiters, in the last seconds</span></h3>
-    <table class="keys">
+    <table class="log denied-keys">
       <thead>
         <tr>
           <th scope="col">Key</th>

@@ -85,7 +85,7 @@ describe('the past on the page', function () {
       for (const key of ['203.0.113.7', '203.0.113.9']) void limiter.consume(key);
     }, 100);
     try {
-      const rows = page.locator('table.keys tbody tr');
+      const rows = page.locator('table.denied-keys tbody tr');
       await rows.filter({ hasText: /203\.0\.113\.9[^]*api[^]*banned/ }).waitFor();
       await rows.filter({ hasText: /203\.0\.113\.7[^]*api[^]*minute/ }).waitFor();
       expect(await isTooWide(page)).to.equal(false);
