@@ -26,7 +26,7 @@ export {
 } from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
 export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.js';
-export type { History, HistoryOptions, LimiterHistory } from './admin/history.js';
+export type { History, HistoryOptions, LimiterHistory, Outage } from './admin/history.js';
 export type { KeyView } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';

@@ -368,6 +368,46 @@ for (const kind of serverKinds) {
       await Promise.all([known, quick, hidden].map((each) => each.close()));
     });
 
+    it('also names the keys that were denied in the last minute, as processes counted it', async () => {
+      const store = redisStore(client, { prefix, ...TELLING, counts: true });
+      const pace = limiterOn(store, { name: 'chat', policies: [{ name: 'pace', limit: 1, window: '5ms' }] });
+      const slots = limiterOn(store, {
+        ...{ name: 'reports', ban: {} },
+        policies: [{ name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1h' }],
+      });
+      await told(where, 'chat', 'reports');
+      await Promise.all(Array.from({ length: 20 }, () => pace.consume('globex')));
+      const held = await slots.acquire('acme');
+      expect(await slots.wait('acme', { timeout: '1ms' }).catch(() => 'late')).to.equal('late');
+      await held.release();
+      await slots.ban('eve', '1h');
+      await slots.consume('eve');
+      const denied = (lines: readonly Record<string, unknown>[]) =>
+        lines.filter(({ kind: of }) => of === 'denied');
+      let lines: Record<string, unknown>[] = [];
+      while (denied(lines).length < 2) lines = await list();
+      expect(
+        denied(lines).map(({ name, key, policy, reason }) => [name, key, policy ?? reason]),
+      ).to.deep.equal([
+        ['chat', 'globex', 'pace'],
+        ['reports', 'acme', 'wait-timeout'],
+      ]);
+      expect(keysOf(lines, 'banned')).to.deep.equal(['eve']);
+      expect(denied(await list('--banned'))).to.deep.equal([]);
+      const { stdout } = await headgate(['list', ...where]);
+      expect(stdout)
+        .to.match(
+          /^Also denied in the last minute, as processes counted it:\nlimiter +key +denied\/s +denied by$/m,
+        )
+        .and.match(/^chat +globex +[<\d. ]+ +pace$/m)
+        .and.match(/^reports +acme +[<\d. ]+ +wait-timeout$/m);
+      const top = (await headgate(['top', '--once', '--seconds', '60', ...where])).stdout;
+      expect(top)
+        .to.match(/^ {2}eve .* banned$/m)
+        .and.match(/^ {2}acme .* wait-timeout$/m);
+      await Promise.all([pace, slots].map((each) => each.close()));
+    });
+
     it('key answers for every limiter and dimension at once, and for each that has no answer says why', async () => {
       const store = redisStore(client, { prefix, ...TELLING });
       const made = [

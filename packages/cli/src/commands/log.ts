@@ -1,7 +1,7 @@
 import { CHANGE_ACTIONS, type LoggedChange, textOrHash, whoseJson } from 'headgate/admin';
 import { limitOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
-import { duration, many, printable, utc, writeListing, type Table } from '../format.js';
+import { duration, many, printable, table, utc, writeListing, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { orWarning } from '../nothing.js';
@@ -53,7 +53,7 @@ async function undo(id: string, options: Options, io: Io): Promise<void> {
     const { action: undone, name, ...rest } = change;
     const shown = `the ${NOUNS[undone]} of ${keyText(change)} in ${showText(name)}`;
     const verb = dryRun ? 'could be undone' : 'was undone';
-    const document = { undone: json({ action: undone, name, ...rest }), action, dryRun };
+    const document = { undone: changeDocument({ action: undone, name, ...rest }), action, dryRun };
     const text = (): string => `${shown[0]!.toUpperCase()}${shown.slice(1)} ${verb} by: ${action}.\n`;
     await writeAnswer(io, document, text);
     warn(io, warnings);
@@ -91,6 +91,12 @@ const COLUMNS = {
 
 type Column = keyof typeof COLUMNS;
 
+/** The changes as a table. */
+export const changesTable = (changes: readonly LoggedChange[], io: Io): string =>
+  table(io, COLUMNS_OF_CHANGES, changes);
+
+const COLUMNS_OF_CHANGES: Table<LoggedChange> = (({ limits: _, ...columns }) => columns)(COLUMNS);
+
 /** A part of the log. */
 interface Part {
   readonly actions: readonly Action[];
@@ -108,7 +114,7 @@ export async function showLog(options: Options, io: Io, part: Part): Promise<voi
   await withNamed(options, io, async (admin) => {
     const changes = orWarning(admin.log({ name, since: age, actions: part.actions }), admin, io);
     await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes) : changes, {
-      json,
+      json: changeDocument,
       table: Object.fromEntries(part.columns.map((column) => [column, COLUMNS[column]])),
       none: part.none,
     });
@@ -119,7 +125,15 @@ async function* byHand(changes: AsyncIterable<LoggedChange>): AsyncGenerator<Log
   for await (const change of changes) if (change.from !== 'denials') yield change;
 }
 
-function json({ at, name, key, dimension, within, network, ...change }: LoggedChange): object {
+export function changeDocument({
+  at,
+  name,
+  key,
+  dimension,
+  within,
+  network,
+  ...change
+}: LoggedChange): object {
   const isOfAll = key === undefined && change.keys === 1;
   const whose =
     key === undefined && !isOfAll

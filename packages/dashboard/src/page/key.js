@@ -76,7 +76,7 @@ function Answers({ of, by }) {
     }
     ${isNetwork ? '' : html`<${Past} of=${of} by=${by} />`}
     <section>
-      <h3>Changes of this key</h3>
+      <h3>Changes of this key, and of all keys</h3>
       ${
         changes.length === 0
           ? html`<p class="quiet">There are none.</p>`
@@ -85,7 +85,9 @@ function Answers({ of, by }) {
                 (/** @type {any} */ row) =>
                   html`<li>
                     <p>
-                      <b>${authorOf(row)}</b> ${verbOf(row)} it in ${printable(row.name)}
+                      <b>${authorOf(row)}</b> ${verbOf(row)}
+                      ${row.key === undefined && row.network === undefined ? 'all keys' : 'it'} in
+                      ${printable(row.name)}
                       <span class="effect">${effectOf(row)}</span>
                     </p>
                     ${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}
