@@ -148,8 +148,17 @@ describe('override of a limiter with tiers, and of one with tenants', () => {
     const all = ['override', '--all', '--name', 'api', ...where];
     const { stderr, code } = await headgate([...all, 'm=60/1m']);
     expect(code).to.equal(0);
-    expect(stderr).to.contain('applies to every tier of "api" with such a policy: free, pro.');
+    expect(stderr).to.contain(
+      'for all keys, in every tier of "api": tier free: m 10/1m -> 60/1m (HIGHER); tier pro: m 100/1m -> 60/1m (lower).',
+    );
     expect((await headgate([...all, '--remove'])).stderr).to.equal('');
+    const toFree = await headgate([...all, '--tier', 'free']);
+    expect(toFree.stderr).to.contain('in every tier of "api": tier pro: m 100/1m -> 10/1m (lower)');
+    expect((await headgate([...all, '--remove'])).code).to.equal(0);
+    // Of a key, only changes in both directions are doubtful.
+    const key = ['override', 'ada', '--name', 'api', ...where];
+    expect((await headgate([...key, 'm=60/1m'])).stderr).to.contain('the key, whatever its tier');
+    expect((await headgate([...key, 'm=500/1m'])).stderr).to.equal('');
   });
 
   it('says what the weight of a tenant depends on', async () => {

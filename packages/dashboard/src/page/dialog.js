@@ -1,7 +1,7 @@
 // The dialog of a change: the reason, the equivalent command line, and afterwards a note with the undo.
 import { html, useEffect, useRef, useState } from './lib.js';
 import { commandLine } from './command.js';
-import { alsoChanged, changeOf, tierText } from './plan.js';
+import { banText, changeOf, tierText, tierTexts } from './plan.js';
 import { Command, Problem } from './parts.js';
 import { app, changed, openChange, post, refresh, useApp } from './state.js';
 import { keyText, many, printable, shortened } from './text.js';
@@ -119,7 +119,9 @@ function Plan({ change, update }) {
       update({ plan: { ...plan, at: undefined }, change: { tier: value.slice(5) } });
     else choose({ at: value === '' ? undefined : value === 'all' ? 'all' : Number(value) });
   };
-  const also = isMove ? [] : alsoChanged(plan, change.change);
+  const also = tiers.length > 0 || sets.length > 1 ? tierTexts({ ...plan, at: isMove ? undefined : at }, change.change) : [];
+  const row = useApp().parts[`row ${change.name}`];
+  const bans = row && banText(row, plan, change.change);
   return html`${
     !isFixed &&
     (sets.length > 1 || tiers.length > 0) &&
@@ -145,7 +147,11 @@ function Plan({ change, update }) {
       ${FACTORS.map(([value, label]) => html`<button type="button" class="small" aria-pressed=${factor === value} onClick=${() => choose({ factor: value })}>${label}</button>`)}
     </div>`
   }
-  ${also.length > 0 && html`<p class="warn">A change names policies, so it is also for requests ${also.join('; ')}.</p>`}`;
+  ${also.length > 0 && html`<div class="warn">
+    ${isMove ? 'The limits change for requests' : 'A change names policies, so it is also for requests'}
+    <ul>${also.map((text) => html`<li>${text}</li>`)}</ul>
+  </div>`}
+  ${bans && html`<p class="warn">${bans}</p>`}`;
 }
 
 /** The new limits of an override, by policy. @param {any} props */
@@ -254,6 +260,7 @@ function Form({ given }) {
       ${change.action === 'override' && html`<${Limits} change=${change} update=${update} />`}
       ${LENGTHS[change.action] && html`<${Length} change=${change} update=${update} />`}
       ${canBeEverywhere && html`<label class="check"><input type="checkbox" checked=${change.all ?? false} onChange=${(/** @type {any} */ event) => update({ all: event.target.checked || undefined })} /> in all limiters${change.names ? ` with a record: ${printable(change.names.join(', '))}` : ''}</label>`}
+      ${change.action === 'remove' && parts[`row ${change.name}`]?.banRule && html`<label class="check"><input type="checkbox" name="unban" checked=${change.unban ?? false} onChange=${(/** @type {any} */ event) => update({ unban: event.target.checked || undefined })} /> also end the bans by denials since the override began</label>`}
       ${change.action === 'unban' && html`<label class="check"><input type="checkbox" name="fresh" checked=${change.fresh ?? false} onChange=${(/** @type {any} */ event) => update({ fresh: event.target.checked || undefined })} /> forget the charges, too</label>`}
       <label class="field"
         ><span>Reason</span
