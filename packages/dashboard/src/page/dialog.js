@@ -198,7 +198,7 @@ function placeText({ name, names, all, key }) {
 
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
-  const { what, plan: _, preview, file: __, fault: ___, ...body } = change;
+  const { what, plan: _, left: ____, preview, file: __, fault: ___, ...body } = change;
   if (LENGTHS[change.action] && !change.until) lastLengths[change.action] = change.for;
   const { warnings, entries } = await post(PATHS[change.action] ?? 'api/change', body);
   const text =
@@ -261,6 +261,7 @@ function Form({ given }) {
       ${LENGTHS[change.action] && html`<${Length} change=${change} update=${update} />`}
       ${canBeEverywhere && html`<label class="check"><input type="checkbox" checked=${change.all ?? false} onChange=${(/** @type {any} */ event) => update({ all: event.target.checked || undefined })} /> in all limiters${change.names ? ` with a record: ${printable(change.names.join(', '))}` : ''}</label>`}
       ${change.action === 'remove' && parts[`row ${change.name}`]?.banRule && html`<label class="check"><input type="checkbox" name="unban" checked=${change.unban ?? false} onChange=${(/** @type {any} */ event) => update({ unban: event.target.checked || undefined })} /> also end the bans by denials since the override began</label>`}
+      ${change.left && html`<p class="warn">Stays charged: ${printable(change.left.join('; '))}. Each has an answer of its own on the page of the key.</p>`}
       ${change.action === 'unban' && html`<label class="check"><input type="checkbox" name="fresh" checked=${change.fresh ?? false} onChange=${(/** @type {any} */ event) => update({ fresh: event.target.checked || undefined })} /> forget the charges, too</label>`}
       <label class="field"
         ><span>Reason</span

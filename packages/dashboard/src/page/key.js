@@ -3,7 +3,7 @@ import { Bar } from './charts.js';
 import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous } from './command.js';
 import { multiplied, tierText } from './plan.js';
-import { Act, authorOf, effectOf, limitsText, Problem, Time, Undo, verbOf } from './parts.js';
+import { Act, authorOf, effectOf, Key, limitsText, Problem, Time, Undo, verbOf } from './parts.js';
 import { Failure } from './outage.js';
 import { Past } from './past.js';
 import { post, useAnswer, useApp } from './state.js';
@@ -63,7 +63,7 @@ function Answers({ of, by }) {
   const others = sorted.filter(isPlain);
   return html`<${Failure} answer=${answer} />
     ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} />`}
-    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} />`)}
+    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} />`)}
     ${
       others.length > 0 &&
       html`<details class="others" open=${shown.length === 0}>
@@ -71,7 +71,7 @@ function Answers({ of, by }) {
           No record in ${many(others.length, 'other answer')}:
           ${shortened(printable([...new Set(others.map((view) => view.name))].join(', ')), 90)}
         </summary>
-        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} />`)}
+        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} />`)}
       </details>`
     }
     ${isNetwork ? '' : html`<${Past} of=${of} by=${by} />`}
@@ -139,6 +139,24 @@ const recordedIn = (views, { dimension }) => [
   ),
 ];
 
+/** The places with charges that a reset in the dimension of an answer leaves. @param {any[]} views @param {any} view @returns {string[]} */
+const chargedElsewhere = (views, { dimension }) => [
+  ...new Set(
+    views
+      .filter((each) => each.dimension !== dimension && each.policies.some((/** @type {any} */ policy) => (policy.share ?? policy.limit) > policy.remaining))
+      .map((each) => `${each.dimension}${each.within ? ` within ${each.within}` : ''} in ${each.name}`),
+  ),
+];
+
+/** The key whose limit a tenant shares, which alone can be reset. @param {any} props */
+function OfTenant({ within }) {
+  const space = within.indexOf(' ');
+  return html`<p class="quiet">
+    A tenant has no charges of its own. To reset the whole limit:
+    <${Key} of=${within.slice(space + 1)} dimension=${within.slice(0, space)} />
+  </p>`;
+}
+
 /** The changes of all keys of a network. @param {any} props */
 function Network({ of, parts }) {
   const rows = Object.keys(parts)
@@ -161,7 +179,7 @@ function Network({ of, parts }) {
 }
 
 /** @param {any} props */
-function Answer({ view, row, typed, names }) {
+function Answer({ view, row, typed, names, left }) {
   const { name, dimension, within, tier, likely, allowed, reason, retryAfterMs } = view;
   const { policies, bannedForMs, override, warnings } = view;
   const state = allowed === null ? 'unknown' : allowed ? 'admitted' : 'denied';
@@ -206,17 +224,17 @@ function Answer({ view, row, typed, names }) {
       </div>`;
     })}
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
-    ${within ? '' : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names }} />`}
+    ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names, left }} />`}
   </article>`;
 }
 
 /** The changes of a key. @param {any} props */
-function Acts({ row, subject, tier, bannedForMs, override, names }) {
+function Acts({ row, subject, tier, bannedForMs, override, names, left }) {
   const limits = (/** @type {number} */ factor) => multiplied(row, subject, factor, tier ?? '');
   return html`<div class="acts">
     ${(bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
     ${row && row.overridden !== null && html`${override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${limits(2)} /><${Act} label="× ½" change=${limits(0.5)} /><${Act} label="× 10" change=${limits(10)} />`}
-    <${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(names.length > 1 && { names }) }} />
+    <${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(names.length > 1 && { names }), ...(left.length > 0 && { left }) }} />
   </div>`;
 }
 

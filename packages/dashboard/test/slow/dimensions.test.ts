@@ -1,0 +1,47 @@
+// A key that limiters count in several dimensions, on the page.
+import { expect } from 'chai';
+import type { Browser } from 'playwright-core';
+import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { openTab, startBrowser } from '../page.js';
+import { startPage, type Site } from '../servers.js';
+
+describe('a key of several dimensions on the page', function () {
+  this.timeout(60_000);
+  let browser: Browser;
+  let site: Site;
+  let limiters: Limiter[];
+  before(async () => void (browser = await startBrowser()));
+  after(() => browser?.close());
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+    await site.close();
+    await Promise.all(limiters.map((limiter) => limiter.close()));
+  });
+
+  it('has charges that a reset leaves and names', async () => {
+    const store = memoryStore();
+    const api = createLimiter({ store, name: 'api', limit: 5, window: '1h' });
+    const login = createLimiter({ store, name: 'login', policies: ['account=5/1h by account'] });
+    const chat = createLimiter({ store, name: 'chat', policies: ['pool=9/1h by provider share tenant'] });
+    limiters = [api, login, chat];
+    await api.consume('multi');
+    await login.consume({ account: 'multi' });
+    await chat.consume({ provider: 'openai', tenant: 'multi' });
+    site = await startPage({ store });
+    const { page, problems } = await openTab(browser, `${site.url}#/key/multi`, { user: 'ada' });
+    const answer = page.locator('.answer', { has: page.getByRole('heading', { name: 'api' }) });
+    await answer.getByRole('button', { name: 'Reset' }).click();
+    const dialog = page.getByRole('dialog');
+    expect(await dialog.innerText())
+      .to.contain('Stays charged:')
+      .and.contain('account in login')
+      .and.contain('tenant within provider openai in chat');
+    await dialog.getByLabel('Reason').fill('test');
+    await dialog.getByRole('button', { name: 'Reset' }).click();
+    await page.locator('.note', { hasText: 'Reset multi in api' }).waitFor();
+    const tenant = page.locator('.answer', { hasText: 'within provider openai' });
+    await tenant.getByRole('link', { name: 'openai' }).click();
+    await page.waitForURL(/#\/key\/openai\?by=provider$/);
+    expect(problems).to.deep.equal([]);
+  });
+});
