@@ -65,7 +65,9 @@ function readJson(ban: Json, defaults: BanLineDefaults): ImportedBan | undefined
     throw wrongArgument('the ban is of a limiter with `slotBy`, and only its program can make such bans.');
   const dimension =
     ban['dimension'] === undefined ? undefined : checkDimension('dimension', ban['dimension']);
-  const note = { by: noteText(ban, 'by'), reason: noteText(ban, 'reason') };
+  // Headgate's own line of a ban by denials has `by: null`.
+  const by = ban['by'] === null ? null : noteText(ban, 'by');
+  const note = { by, reason: noteText(ban, 'reason') };
   // The key of a line in JSON is literal.
   return { name: nameOf(ban, defaults), key, dimension, raw: true, for: durationOf(ban, defaults), ...note };
 }

@@ -60,10 +60,28 @@ for (const kind of serverKinds) {
     it('says which tiers there are', async () => {
       for (const command of ['peek', 'reset'])
         for (const tier of command === 'peek' ? [[], ['--tier', 'gold']] : [['--tier', 'gold']]) {
-          const { code, stderr } = await headgate([command, 'user:1', '--name', 'api', ...tier, ...where]);
+          const { code, stderr } = await headgate([command, 'user:2', '--name', 'api', ...tier, ...where]);
           expect(code).to.equal(2);
           expect(stderr).to.contain('--tier: ').and.contain('"api" has the tiers "free", "pro"');
         }
+    });
+
+    it('peek needs no tier if the charges of the key fit only one, or if the key is banned', async () => {
+      const inPro = await headgate(['peek', 'user:1', '--name', 'api', ...where]);
+      expect([inPro.code, inPro.stdout.split('\n')[0]]).to.deep.equal([
+        0,
+        'user:1 in api (tier pro), a request of cost 1: allowed',
+      ]);
+      const name = 'login';
+      const banning = limiterOn(redisStore(clients[kind], { prefix: where[3]!, ...TELLING }), {
+        ...{ name, tiers, ban: {} },
+      });
+      await banning.ban('user:3', '1h', { by: 'ada' });
+      await told(where, name);
+      const banned = await headgate(['peek', 'user:3', '--name', name, ...where]);
+      expect(banned.code).to.equal(3);
+      expect(banned.stdout).to.match(/^user:3 in login, a request of cost 1: denied \(banned\)\nbanned for .* by ada\n/);
+      await banning.close();
     });
 
     it('list finds the keys that the policies of a tier limit', async () => {

@@ -9,7 +9,7 @@ import {
 } from 'headgate/admin';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError, usageError } from '../errors.js';
-import { duration, many, noteText, printable, quoted, table, type Table } from '../format.js';
+import { banNote, duration, many, printable, quoted, table, type Table } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
@@ -235,7 +235,7 @@ function byScope(finds: readonly KeyVerdictFind[]): Map<string, KeyVerdictFind[]
 function text(name: string, finds: readonly KeyVerdictFind[], io: Io): string {
   // The author of a ban by hand, and the reason.
   const noteOf = (find: KeyVerdictFind) =>
-    (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
+    (find.kind === 'banned' ? banNote(find.by, find.reason) : '') || '-';
   const isNoted = finds.some((find) => noteOf(find) !== '-');
   const rows = table(io, { ...columnsFor(io), ...(isNoted && { 'by: reason': noteOf }) }, finds);
   return `${io.colors.bold(name)}\n${rows}\n`;

@@ -139,11 +139,14 @@ const recordedIn = (views, { dimension }) => [
   ),
 ];
 
+/** @param {any} policy */
+const isUsed = ({ limit, share = limit, remaining, used = share - remaining }) => used > 0;
+
 /** The places with charges that a reset in the dimension of an answer leaves. @param {any[]} views @param {any} view @returns {string[]} */
 const chargedElsewhere = (views, { dimension }) => [
   ...new Set(
     views
-      .filter((each) => each.dimension !== dimension && each.policies.some((/** @type {any} */ policy) => (policy.share ?? policy.limit) > policy.remaining))
+      .filter((each) => each.dimension !== dimension && each.policies.some(isUsed))
       .map((each) => `${each.dimension}${each.within ? ` within ${each.within}` : ''} in ${each.name}`),
   ),
 ];
@@ -200,7 +203,7 @@ function Answer({ view, row, typed, names, left }) {
       </p>
     </header>
     ${view.key !== typed && html`<p class="quiet">The limiter's key: <code>${shortened(printable(view.key), 120)}</code></p>`}
-    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : ' by denials'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
+    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : ' by denials or the program'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
     ${override && html`<p>Override${override.all ? ' of all keys' : ''}${override.by ? html` by <b>${printable(override.by)}</b>` : ''}: <code>${limitsText(override.change)}</code>${override.until ? `, ${span(new Date(override.until).getTime() - Date.now())} left` : ''}${override.reason ? html`: ${printable(override.reason)}` : ''}</p>`}
     ${policies.map((/** @type {any} */ policy) => {
       const { limit, share = limit } = policy;

@@ -138,7 +138,7 @@ function Details({ row }) {
                           <div>
                             <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
                               >${span(ban.bannedForMs)}
-                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
+                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials or the program'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
                             >
                           </div>
                           <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />

@@ -1,7 +1,11 @@
 // A key that limiters count in several dimensions, on the page.
 import { expect } from 'chai';
 import type { Browser } from 'playwright-core';
-import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { createLimiter, type Limiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { told } from '../../../cli/test/cli.js';
+import { servers } from '../../../../test/support/shared-servers.js';
+import { clients, freshPrefix } from '../../../../test/support/stores.js';
 import { openTab, startBrowser } from '../page.js';
 import { startPage, type Site } from '../servers.js';
 
@@ -19,7 +23,8 @@ describe('a key of several dimensions on the page', function () {
   });
 
   it('has charges that a reset leaves and names', async () => {
-    const store = memoryStore();
+    const prefix = freshPrefix();
+    const store = redisStore(clients.redis, { prefix, publish: '50ms' });
     const api = createLimiter({ store, name: 'api', limit: 5, window: '1h' });
     const login = createLimiter({ store, name: 'login', policies: ['account=5/1h by account'] });
     const chat = createLimiter({ store, name: 'chat', policies: ['pool=9/1h by provider share tenant'] });
@@ -27,6 +32,7 @@ describe('a key of several dimensions on the page', function () {
     await api.consume('multi');
     await login.consume({ account: 'multi' });
     await chat.consume({ provider: 'openai', tenant: 'multi' });
+    await told(['--redis', servers.redis.url, '--prefix', prefix], 'api', 'login', 'chat');
     site = await startPage({ store });
     const { page, problems } = await openTab(browser, `${site.url}#/key/multi`, { user: 'ada' });
     const answer = page.locator('.answer', { has: page.getByRole('heading', { name: 'api' }) });
