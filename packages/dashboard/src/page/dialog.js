@@ -196,6 +196,15 @@ function placeText({ name, names, all, key }) {
   return name ? ` in ${printable(name)}` : '';
 }
 
+/** The time for which a note without a warning stays, ms. The undo of its change stays in the log. */
+const NOTE_MS = 20_000;
+
+/** @param {any} note */
+function closeNote(note) {
+  app.notes = app.notes.filter((each) => each !== note);
+  changed();
+}
+
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
   const { what, plan: _, left: ____, preview, file: __, fault: ___, ...body } = change;
@@ -209,6 +218,8 @@ async function make(change) {
         : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${placeText(change)}`;
   const note = { id: Date.now(), text, warnings, entries, reason: change.reason };
   app.notes = [...app.notes.slice(-2), note];
+  // A note with a warning stays until it is read and closed.
+  if (warnings.length === 0) setTimeout(closeNote, NOTE_MS, note);
   refresh();
 }
 
@@ -296,13 +307,11 @@ function Form({ given }) {
 
 /** The results of the last changes. */
 export function Notes() {
-  const { notes } = useApp();
-  const close = (/** @type {any} */ note) => {
-    app.notes = app.notes.filter((each) => each !== note);
-    changed();
-  };
+  const { notes, parts } = useApp();
+  const isUndone = (/** @type {any} */ { entries }) =>
+    (parts.changes ?? []).some((/** @type {any} */ row) => entries.includes(row.id) && row.undoneBy !== undefined);
   const undo = (/** @type {any} */ note) => {
-    close(note);
+    closeNote(note);
     openChange({
       action: 'undo',
       ids: note.entries,
@@ -318,8 +327,8 @@ export function Notes() {
             <b>${printable(note.text)}</b
             >${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
           </div>
-          ${note.entries.length > 0 && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
-          <button type="button" class="small ghost" aria-label="Close this note" onClick=${() => close(note)}>
+          ${note.entries.length > 0 && !isUndone(note) && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
+          <button type="button" class="small ghost" aria-label="Close this note" onClick=${() => closeNote(note)}>
             ✕
           </button>
         </div>`,

@@ -3,7 +3,7 @@ import { Bar } from './charts.js';
 import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous } from './command.js';
 import { multiplied, tierText } from './plan.js';
-import { Act, authorOf, effectOf, Key, limitsText, Problem, Time, Undo, verbOf } from './parts.js';
+import { Act, authorOf, effectOf, Key, limitsText, Problem, Time, Undo, undoText, verbOf } from './parts.js';
 import { Failure } from './outage.js';
 import { Past } from './past.js';
 import { post, useAnswer, useApp } from './state.js';
@@ -85,7 +85,7 @@ function Answers({ of, by }) {
                 (/** @type {any} */ row) =>
                   html`<li>
                     <p>
-                      <b>${authorOf(row)}</b> ${verbOf(row)} it in ${printable(row.name)}
+                      <b>${authorOf(row)}</b> ${verbOf(row)} it in ${printable(row.name)}${undoText(row)}
                       <span class="effect">${effectOf(row)}</span>
                     </p>
                     ${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}

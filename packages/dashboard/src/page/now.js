@@ -2,7 +2,7 @@
 import { Bar, Spark } from './charts.js';
 import { html, useState } from './lib.js';
 import { Limiter, shareOf } from './limiter.js';
-import { authorOf, effectOf, Subject, Time, Undo, Unknown, useFold, verbOf, whyUncounted } from './parts.js';
+import { authorOf, effectOf, Subject, Time, Undo, undoText, Unknown, useFold, verbOf, whyUncounted } from './parts.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
 import { bytes, causeText, count, many, percent, printable, rate, span } from './text.js';
@@ -240,7 +240,7 @@ function Latest({ rows, isUnknown }) {
                 (/** @type {any} */ row) =>
                   html`<li key=${row.id}>
                     <p>
-                      <b>${authorOf(row)}</b> ${verbOf(row)} <${Subject} row=${row} />
+                      <b>${authorOf(row)}</b> ${verbOf(row)} <${Subject} row=${row} />${undoText(row)}
                       <span class="effect">${effectOf(row)}</span>
                     </p>
                     ${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}

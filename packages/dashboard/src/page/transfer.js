@@ -1,7 +1,7 @@
 // Export and import of bans and overrides, as lines that the command line writes and reads.
 import { html, useEffect } from './lib.js';
 import { policyParts, shellWord } from './command.js';
-import { Act, Key, limitsText, MAX_UNDONE, Problem } from './parts.js';
+import { Act, Key, limitsText, Problem } from './parts.js';
 import { app, changed, getText, post } from './state.js';
 import { count, many, printable, span } from './text.js';
 

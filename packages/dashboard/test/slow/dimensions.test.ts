@@ -50,4 +50,23 @@ describe('a key of several dimensions on the page', function () {
     await page.waitForURL(/#\/key\/openai\?by=provider$/);
     expect(problems).to.deep.equal([]);
   });
+
+  it('has a log in plain words, in which an undone change is not undone twice', async () => {
+    const store = redisStore(clients.redis, { prefix: freshPrefix(), publish: '50ms' });
+    const api = createLimiter({ store, name: 'api', limit: 5, window: '1h', overrides: true });
+    limiters = [api];
+    await api.override('multi', '9/1h', { by: 'olga' });
+    site = await startPage({ store });
+    const { page } = await openTab(browser, `${site.url}#/key/multi`, { user: 'ada' });
+    const changes = page.locator('.changes li');
+    await changes.getByRole('button', { name: 'Undo' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Reason').fill('undo');
+    await dialog.getByRole('button', { name: 'Undo' }).click();
+    await changes.filter({ hasText: 'undone' }).waitFor();
+    const texts = (await changes.allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
+    expect(texts[0]).to.match(/^ada ended the override of it in api \(an undo\) 9\/1h/);
+    expect(texts[1]).to.contain('olga changed the limits of it in api').and.contain('undone');
+    expect(await changes.nth(1).getByRole('button').count()).to.equal(0);
+  });
 });
