@@ -27,9 +27,10 @@ export function readBanLine(line: string, defaults: BanLineDefaults): ImportedBa
   if (line.startsWith('{')) return readJson(JSON.parse(line) as Json, defaults);
   const { raw, dimension, ipv6Subnet } = defaults;
   if (!raw) refuseJunk(line);
+  // The key is checked first: a missing duration is not the fault of a mistyped address.
+  typedKey(line, { raw, dimension, ipv6Subnet });
   const length = durationOf({}, defaults);
   const name = nameOf({}, defaults);
-  typedKey(line, { raw, dimension, ipv6Subnet });
   return { name, key: line, for: length, raw, dimension, ipv6Subnet };
 }
 

@@ -253,7 +253,9 @@ for (const kind of serverKinds) {
       const { of, close } = await open({ policies: ['burst=5/1s', 'hour=100/1h'] });
       const { code, stderr } = await headgate(['override', 'ada', '10/1h', ...of]);
       expect(code).to.equal(2);
-      expect(stderr).to.contain('burst=1000/1m hour=1000/1m').and.not.contain('{');
+      expect(stderr).to.contain('burst=5/1s hour=100/1h').and.not.contain('{');
+      const done = await headgate(['override', 'ada', 'burst=10/1s', 'hour=200/1h', ...of]);
+      expect(done.stdout).to.contain('ada has burst=10/1s hour=200/1h in api,');
       await close();
     });
 

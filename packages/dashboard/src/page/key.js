@@ -61,9 +61,12 @@ function Answers({ of, by }) {
     !view.likely || (view.allowed !== false && !view.stored && !view.override);
   const shown = sorted.filter((view) => !isPlain(view));
   const others = sorted.filter(isPlain);
+  // A ban and the charges of a key are not of a tier, so only one of the answers of a limiter has their buttons.
+  const all = [...shown, ...others];
+  const isFirst = (/** @type {any} */ view) => all.find((each) => placeOf(each) === placeOf(view)) === view;
   return html`<${Failure} answer=${answer} />
     ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} />`}
-    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} />`)}
+    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} isFirst=${isFirst(view)} />`)}
     ${
       others.length > 0 &&
       html`<details class="others" open=${shown.length === 0}>
@@ -71,7 +74,7 @@ function Answers({ of, by }) {
           No record in ${many(others.length, 'other answer')}:
           ${shortened(printable([...new Set(others.map((view) => view.name))].join(', ')), 90)}
         </summary>
-        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} />`)}
+        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} isFirst=${isFirst(view)} />`)}
       </details>`
     }
     ${isNetwork ? '' : html`<${Past} of=${of} by=${by} />`}
@@ -114,7 +117,7 @@ function Verdict({ views }) {
   );
   const isStored = views.some((/** @type {any} */ view) => view.stored);
   const admitted = isStored ? 'Admitted by every limiter' : 'Admitted. No limiter has a record of this key';
-  const open = `It depends on the tier: ${printable(inTiers.join(', '))} would deny it`;
+  const open = `Denied if its requests have another tier than its charges show: ${printable(inTiers.join(', '))}`;
   const text =
     denied.length > 0
       ? `Denied by ${printable(names)}`
@@ -182,7 +185,7 @@ function Network({ of, parts }) {
 }
 
 /** @param {any} props */
-function Answer({ view, row, typed, names, left }) {
+function Answer({ view, row, typed, names, left, isFirst }) {
   const { name, dimension, within, tier, likely, allowed, reason, retryAfterMs } = view;
   const { policies, bannedForMs, override, warnings } = view;
   const state = allowed === null ? 'unknown' : allowed ? 'admitted' : 'denied';
@@ -227,17 +230,17 @@ function Answer({ view, row, typed, names, left }) {
       </div>`;
     })}
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
-    ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names, left }} />`}
+    ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names, left, isFirst }} />`}
   </article>`;
 }
 
 /** The changes of a key. @param {any} props */
-function Acts({ row, subject, tier, bannedForMs, override, names, left }) {
+function Acts({ row, subject, tier, bannedForMs, override, names, left, isFirst }) {
   const limits = (/** @type {number} */ factor) => multiplied(row, subject, factor, tier ?? '');
   return html`<div class="acts">
-    ${(bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
-    ${row && row.overridden !== null && html`${override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${limits(2)} /><${Act} label="× ½" change=${limits(0.5)} /><${Act} label="× 10" change=${limits(10)} />`}
-    <${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(names.length > 1 && { names }), ...(left.length > 0 && { left }) }} />
+    ${isFirst && (bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
+    ${row && row.overridden !== null && html`${isFirst && override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${limits(2)} /><${Act} label="× ½" change=${limits(0.5)} /><${Act} label="× 10" change=${limits(10)} />`}
+    ${isFirst && html`<${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(names.length > 1 && { names }), ...(left.length > 0 && { left }) }} />`}
   </div>`;
 }
 

@@ -32,7 +32,7 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
     [rates.waiting, 'waiting'],
     [rates.held, 'held'],
     [rates.slots, 'in use'],
-  ].filter(([n]) => n > 0);
+  ].filter(([n]) => Math.round(n) > 0);
   return html`<tbody class=${isOpen ? 'open' : ''}>
     <tr>
       <th scope="row">
@@ -128,8 +128,8 @@ function Details({ row }) {
               ? html`<p class="quiet">Unknown.</p>`
               : bans.length === 0
                 ? html`<p class="quiet">
-                    No ban is recorded. <code>headgate list --banned</code> also finds bans whose records were
-                    lost.
+                    No key is banned, as far as the store has records of bans. Without them,
+                    <code>headgate list --banned --scan</code> searches all keys.
                   </p>`
                 : html`<ul class="list">
                     ${bans.map(

@@ -186,7 +186,7 @@ function Summary({ parts, rows }) {
     <section class="tile" aria-label="Waiting">
       <h2>Waiting</h2>
       <p class="figure">${why ? html`<${Unknown} />` : count(waiting)}</p>
-      <p class="quiet">${why || `${count(held)} held, ${many(slots, 'slot')} in use`}</p>
+      <p class="quiet">${why || `${held > 0 ? `${count(held)} held, ` : ''}${many(slots, 'slot')} in use`}</p>
     </section>
     <section class="tile" aria-label="Store">
       <h2>Store</h2>

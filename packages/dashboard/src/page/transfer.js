@@ -4,6 +4,7 @@ import { policyParts, shellWord } from './command.js';
 import { Act, Key, limitsText, Problem } from './parts.js';
 import { app, changed, getText, post } from './state.js';
 import { count, many, printable, span } from './text.js';
+import { MAX_UNDONE } from './undo.js';
 
 /** The most lines that are shown. */
 const SHOWN = 200;
