@@ -29,7 +29,7 @@ export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.
 export type { History, HistoryOptions, LimiterHistory } from './admin/history.js';
 export type { KeyView } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
-export type { TenantsOptions, TenantView } from './admin/tenant-views.js';
+export type { TenantsOptions, TenantView } from './admin/tenants.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
 export { kindOfHash, type Hash, type Whose } from './admin/owners.js';
 export type {

@@ -1,4 +1,4 @@
-// Measures the figures in docs/performance.md: the bytes and the processor time that keys and decisions take, on a new Redis, a new Valkey, in a file of
+// Measures the figures in docs/sizing.md: the bytes and the processor time that keys and decisions take, on a new Redis, a new Valkey, in a file of
 // SQLite, in a table of PostgreSQL, and in a process.
 //   node --expose-gc --import tsx scripts/docs/cost.ts [redis] [valkey] [features] [sqlite] [postgres] [memory]
 import { statSync } from 'node:fs';

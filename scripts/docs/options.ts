@@ -36,7 +36,7 @@ const LIMITER_TYPES = ['CommonOptions', 'FailureOptions', 'SlotOptions', 'Limite
 const SECTIONS: readonly Section[] = [
   {
     title: 'Policies',
-    text: 'The fields of a policy: inline among the options, or in `policies`. [Choosing an algorithm](choosing.md) shows which algorithm has which fields.',
+    text: 'The fields of a policy: inline among the options, or in `policies`. [Algorithms](algorithms.md) shows which algorithm has which fields.',
     table: POLICY_TABLE,
     types: [
       ...[
@@ -64,7 +64,7 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: 'Requests',
-    text: 'Further options of the adapters for Express, Fastify, NestJS, Hono, Koa and `Request` to `Response` handlers. Without a policy, they admit 1,000 requests a minute from each client.',
+    text: 'Further options of the adapters for Express, Fastify, NestJS, Hono, Koa and `Request` to `Response` handlers. Without a policy, they admit 1,000 requests a minute from each client. Functions of the request may be async.',
     table: REQUEST_TABLE,
     types: ['RequestOptions', 'GivenLimiter', ...LIMITER_TYPES],
   },

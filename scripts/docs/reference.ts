@@ -21,28 +21,24 @@ const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, m
     '429',
     'The cost is above the limit or the burst. Waiting never helps.',
   ],
-  banned: ['denial', '429', 'The key is [banned](features.md#bans).'],
-  'queue-full': [
-    'denial',
-    '503',
-    'No place is left among the [waiting](features.md#waiting) or held requests.',
-  ],
+  banned: ['denial', '429', 'The key is [banned](bans.md).'],
+  'queue-full': ['denial', '503', 'No place is left among the [waiting](queues.md) or held requests.'],
   'wait-timeout': ['denial', '429', 'The request waited for as long as `wait` allows, in an adapter.'],
   aborted: ['denial', '', 'The client left, or the `signal` was aborted, before the request was admitted.'],
   'deny-listed': [
     'denial',
     '403',
-    'The client is on the [`denyList`](features.md#lists). Waiting never helps.',
+    'The client is on the [`denyList`](skip-and-lists.md). Waiting never helps.',
   ],
   'allow-listed': [
     'admission',
     '',
-    'The client is on the [`allowList`](features.md#lists). Nothing was charged.',
+    'The client is on the [`allowList`](skip-and-lists.md). Nothing was charged.',
   ],
   'store-full': [
     'either',
     '503',
-    'The [memory store](failure.md#a-memory-store-that-is-full) has no room for a new key; `onFull` decided.',
+    'The [memory store](memory.md#when-the-store-is-full) has no room for a new key; `onFull` decided.',
   ],
   'store-error': ['either', '503', 'The store failed or was late, and [`onStoreError`](failure.md) decided.'],
   'process-late': [
@@ -50,7 +46,7 @@ const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, m
     '503',
     'Your process was [too busy](failure.md#a-busy-process-is-not-a-store-that-failed) to ask the store in time.',
   ],
-  disabled: ['admission', '', 'The option [`enabled`](features.md#a-switch) turned the limiter off.'],
+  disabled: ['admission', '', 'The option [`enabled`](skip-and-lists.md#a-switch) turned the limiter off.'],
 };
 
 interface Member {
@@ -99,32 +95,40 @@ function membersOf(path: string, type: string): Member[] {
 
 const linkOf = (code: string): string => `[\`${code}\`](errors.md#${code.toLowerCase()})`;
 
-/** A table in Markdown. */
-function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [head, head.map(() => '---'), ...rows].map(
-    (cells) => `| ${cells.map((cell) => cell.replaceAll(/(?<!\\)\|/g, '\\|')).join(' | ')} |`,
-  );
-  return lines.join('\n');
+/** The members as a list in Markdown. */
+const listOf = (members: readonly Member[]): string =>
+  members.map(({ signature, sentence }) => `- **${signature}**: ${sentence}`).join('\n');
+
+/** The methods as a list, each with its errors, or the first method with the same ones. */
+function methodList(methods: readonly Member[]): string {
+  const first = new Map<string, string>();
+  const items = methods.map(({ name, signature, sentence, errors }) => {
+    const links = errors
+      .filter((code) => code !== 'HEADGATE_CLOSED')
+      .map(linkOf)
+      .join(', ');
+    const like = first.get(links);
+    if (like === undefined) first.set(links, name);
+    const thrown = links === '' ? '' : like === undefined ? ` Errors: ${links}.` : ` Errors: as \`${like}\`.`;
+    return `- **${signature}**: ${sentence}${thrown}`;
+  });
+  return items.join('\n');
 }
 
 /** The interfaces of options, with the methods that take them. */
 const OPTIONS = [
-  ['src/limiter/options.ts', 'ConsumeOptions', '`consume`, `peek`, `acquire`, `wait`'],
+  ['`consume`, `peek`, `acquire`, `wait`', 'src/limiter/options.ts', 'ConsumeOptions'],
+  ['the same and `refund`, `reset`, `usage`', 'src/limiter/options.ts', 'TierOption'],
+  ['`consume`', 'src/limiter/options.ts', 'RequestOptions'],
+  ['`wait`', 'src/limiter/options.ts', 'WaitOptions'],
+  ['`hold`', 'src/limiter/options.ts', 'HoldOptions'],
+  ['`override`, `overrideAll`', 'src/limiter/overrides/override.ts', 'OverrideNote'],
   [
-    'src/limiter/options.ts',
-    'TierOption',
-    '`consume`, `peek`, `acquire`, `wait`, `refund`, `reset`, `usage`',
-  ],
-  ['src/limiter/options.ts', 'RequestOptions', '`consume`'],
-  ['src/limiter/options.ts', 'WaitOptions', '`wait`'],
-  ['src/limiter/options.ts', 'HoldOptions', '`hold`'],
-  ['src/limiter/overrides/override.ts', 'OverrideNote', '`override`, `overrideAll`'],
-  [
+    '`ban`, `unban`, `override`, `overrideAll`, `removeOverride`',
     'src/contract/ban-options.ts',
     'BanNoteOptions',
-    '`ban`, `unban`, `override`, `overrideAll`, `removeOverride`',
   ],
-  ['src/contract/ban-options.ts', 'UnbanOptions', '`unban`'],
+  ['`unban`', 'src/contract/ban-options.ts', 'UnbanOptions'],
 ] as const;
 
 function limiterPage(): string {
@@ -133,8 +137,8 @@ function limiterPage(): string {
   const fields = members.filter(({ signature }) => !signature.includes('('));
   return `# A limiter: every method
 
-You get a limiter from \`createLimiter(options)\`, from \`rateLimit(options).limiter\` of an adapter, or from \`fastify.rateLimit(options).limiter\`. A key is a text, or an object with a key for each
-[dimension](features.md#several-policies-and-dimensions).
+You get a limiter from \`createLimiter(options)\`, \`rateLimit(options).limiter\` of an adapter, or \`fastify.rateLimit(options).limiter\`. A key is a text, or an object with a key for each
+[dimension](several-limits.md).
 
 \`\`\`ts
 import { createLimiter } from 'headgate';
@@ -150,42 +154,43 @@ ${linkOf('HEADGATE_CLOSED')}.
 
 ## Methods
 
-${tableOf(
-  ['method', 'effect', 'errors of its own'],
-  methods.map(({ signature, sentence, errors }) => [
-    signature,
-    sentence,
-    errors
-      .filter((code) => code !== 'HEADGATE_CLOSED')
-      .map(linkOf)
-      .join(', '),
-  ]),
-)}
+${methodList(methods)}
 
 ## Options of the methods
 
-${tableOf(
-  ['option', 'of', 'meaning'],
-  OPTIONS.flatMap(([path, type, of]) =>
-    membersOf(path, type).map(({ name, sentence }) => [`\`${name}\``, of, sentence]),
-  ),
-)}
+${OPTIONS.map(([of, path, type]) => `Of ${of}:\n\n${listOf(membersOf(path, type))}`).join('\n\n')}
 
 A duration is a number of milliseconds or a text, such as \`'5s'\`. The change of a limiter with several policies names them: \`override(key, { minute: '1000/1m', day: false })\`.
 
 ## Fields
 
-${tableOf(
-  ['field', 'meaning'],
-  fields.map(({ signature, sentence }) => [signature, sentence]),
-)}
+${listOf(fields)}
 `;
+}
+
+/** The reasons by kind: denials, admissions, and those that may be either. */
+function reasonList(): string {
+  const kinds = [
+    ['denial', 'Of a denial, with the status over HTTP:'],
+    ['admission', 'Of an admission that was not counted:'],
+    ['either', 'Of either; the status is that of a denial:'],
+  ] as const;
+  return kinds
+    .map(([kind, title]) => {
+      const items = Object.entries(REASONS)
+        .filter(([, [of]]) => of === kind)
+        .map(
+          ([reason, [, status, meaning]]) =>
+            `- **\`'${reason}'\`**${status === '' ? '' : ` (${status})`}: ${meaning}`,
+        );
+      return `${title}\n\n${items.join('\n')}`;
+    })
+    .join('\n\n');
 }
 
 function decisionPage(): string {
   const members = membersOf('src/common/decision.ts', 'DecisionFields');
   const isMethod = ({ signature }: Member): boolean => signature.includes('(');
-  const rows = (all: readonly Member[]) => all.map(({ signature, sentence }) => [signature, sentence]);
   return `# A decision: every field and every reason
 
 \`consume\`, \`peek\` and the adapters (\`req.rateLimit\`) give you a decision. You usually need three fields:
@@ -202,11 +207,11 @@ TypeScript narrows a decision: after \`!allowed\`, \`retryAfterMs\` is a number,
 
 ## Fields
 
-${tableOf(['field', 'meaning'], rows(members.filter((each) => !isMethod(each))))}
+${listOf(members.filter((each) => !isMethod(each)))}
 
 ## Methods
 
-${tableOf(['method', 'effect'], rows(members.filter(isMethod)))}
+${listOf(members.filter(isMethod))}
 
 \`await using decision = await limiter.acquire(key)\` releases the slots at the end of the block.
 
@@ -214,21 +219,13 @@ ${tableOf(['method', 'effect'], rows(members.filter(isMethod)))}
 
 \`policies\` has a verdict of each policy, in the order of the policies:
 
-${tableOf(['field', 'meaning'], rows(membersOf('src/common/decision.ts', 'Verdict')))}
+${listOf(membersOf('src/common/decision.ts', 'Verdict'))}
 
 ## Reasons
 
 \`reason\` is undefined for a plain admission. A shadow admits the request, and has the reason for which it would have been denied.
 
-${tableOf(
-  ['reason', 'of', 'status over HTTP', 'meaning'],
-  Object.entries(REASONS).map(([reason, [kind, status, meaning]]) => [
-    `\`'${reason}'\``,
-    kind === 'either' ? 'a denial or an admission' : kind === 'denial' ? 'a denial' : 'an admission',
-    status,
-    meaning,
-  ]),
-)}
+${reasonList()}
 
 The option \`statusCode\` replaces 429. If \`degraded\` is true, the store did not decide: with \`'local'\`, this process did, by the same policies.
 `;

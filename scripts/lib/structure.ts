@@ -15,14 +15,14 @@ const FEATURES: Record<string, readonly [own: RegExp, word: RegExp]> = {
   ],
   thresholds: [/features\/thresholds\/|threshold|crossing/i, /threshold|crossing/i],
   slots: [
-    /algorithms\/concurrency|limiter\/slots|lua\/lease|http\/held-slots/,
+    /features\/slots\/|algorithms\/concurrency|http\/held-slots/,
     /concurrency|holdsSlots|LeaseChange|\blease\b/,
   ],
   'shares of units': [
     /features\/shares\/|algorithms\/(shares|sharing)|state\/shares|contract\/shares/,
     /\bshares?Of|isShare|SHARES_KERNEL|--- (if|include) (sharing|shares)|headgate_shared|sharedOf|\bweight\b/,
   ],
-  'shares of slots': [/features\/slots\/|algorithms\/slot-shares/, /slot.?shar/i],
+  'shares of slots': [/features\/shares\/|algorithms\/slot-shares/, /slot.?shar/i],
   'request ids': [
     /features\/ids\/|request-ids|\/ids\.lua|claim\.ts/,
     /remembersIds|withIds|idOf|claim\b|--- (if|include) ids|idLifeOf/,

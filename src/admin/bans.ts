@@ -4,7 +4,7 @@ import { checkBoolean, checkShape } from '../common/validate.js';
 import type { BanNote } from '../contract/ban-options.js';
 import { withScope } from '../stores/keys.js';
 import { checkChange, checkName, noteOf, warnings, type Context, type KeyChangeOptions } from './context.js';
-import { RecordFinder } from './finder.js';
+import { KeyFinder } from './finder.js';
 import type { BannedKey } from './finds.js';
 import { LIMIT_FIELDS, type GivenLimits } from './limits.js';
 import type { Published } from './published.js';
@@ -229,7 +229,7 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     const { name, scan } = options;
     if (name !== undefined) checkName(name);
     const nothingElse = { limited: false, admitted: false, states: false } as const;
-    const finder = new RecordFinder(state, {
+    const finder = new KeyFinder(state, {
       name,
       limits: new Map(),
       banned: true,

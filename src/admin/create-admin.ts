@@ -27,7 +27,7 @@ import type { ServerMemory, State, StateSettings } from './state.js';
 import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
 import { undoFunctions } from './undo.js';
 import type { Origin } from './unlogged.js';
-import { tenantFunctions } from './tenant-views.js';
+import { tenantFunctions } from './tenants.js';
 import { thresholdFunctions } from './thresholds.js';
 import { usageFunctions } from './usage.js';
 import { viewFunctions } from './views.js';

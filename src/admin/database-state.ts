@@ -137,7 +137,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     }
   }
 
-  async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
+  async *overrideRecords(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
     for await (const { key, state } of this.#stateRows()) {
       const found = parseStateKey('x', `x:${key}`);
       const record = found ? summaryOf(state).record : '';
@@ -149,7 +149,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     }
   }
 
-  async recordOfAll(name: string): Promise<unknown> {
+  async overrideRecordOfAll(name: string): Promise<unknown> {
     const set = { name: '', policies: [], ban: undefined, timeout: this.timeout };
     const [state] = await this.states([keyOf({ text: this.#textOf({ set, key: name }) })]);
     return summaryOf(state).record || undefined;

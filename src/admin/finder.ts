@@ -3,14 +3,21 @@ import { isOfFeature } from '../features/features.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
 import type { PolicySet } from '../contract/store.js';
 import { DeniedNow } from './denied-now.js';
-import { kernelOf, policyNameOf, verdictFind, type KeyVerdictFind, type JudgedKey } from './finds.js';
+import {
+  kernelOf,
+  policyNameOf,
+  statesOf,
+  verdictFind,
+  type JudgedKey,
+  type KeyVerdictFind,
+} from './finds.js';
 import { knownLimiters, readersOf, sharersOf, type KnownLimiter, type TierLimits } from './known-limiters.js';
-import { factsOf } from './likely-tiers.js';
+import { factsOf, type TierFind } from './likely-tiers.js';
 import { limiterOn, withLimiter } from './limiters.js';
 import { overrideOfAll, readOverrideOfAll } from './override-views.js';
 import { ofDimension } from './limits.js';
 import { whoseState } from './owners.js';
-import { callable } from './tenants.js';
+import { callable } from './shared-limits.js';
 import type { FoundKey, Search, State } from './state.js';
 import { tenantVerdicts, usesOf } from './tenant-use.js';
 
@@ -43,12 +50,12 @@ const CERTAIN = { certain: true, likely: true } as const;
 
 /** A fact about a key, and its owner text. */
 interface Verdict {
-  readonly find: JudgedKey | Unreadable;
+  readonly find: TierFind | Unreadable;
   readonly owner: string;
 }
 
 /** Finds banned, limited and otherwise known keys. The order is that of the store, and each fact is found once. */
-export class RecordFinder {
+export class KeyFinder {
   readonly #state: State;
   readonly #wanted: Wanted;
   /** The limiters in each tier, by their names in Redis keys. */
@@ -188,7 +195,7 @@ export class RecordFinder {
     ];
     const all = (await Promise.all(verdicts)).flat();
     const others = all.filter(({ find }) => find.kind === 'unreadable').map(({ find }) => find);
-    const byOwner = new Map<string, JudgedKey[]>();
+    const byOwner = new Map<string, TierFind[]>();
     for (const { find, owner } of all) {
       if (find.kind === 'unreadable') continue;
       if (!byOwner.get(owner)?.push(find)) byOwner.set(owner, [find]);
@@ -251,7 +258,8 @@ export class RecordFinder {
         decision,
         isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
       );
-      return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find }];
+      const states = statesOf(decision);
+      return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find, states }];
     });
     return (await Promise.all(finds)).flatMap((some, i) =>
       some.map((find) => ({ find, owner: whole[i]!.owner.text })),
@@ -276,7 +284,8 @@ export class RecordFinder {
           const use = uses.get(owner.text);
           const place = { [owner.slot!.by]: limitKey, [owner.by]: tenant };
           const decision = ofLimiter(await limiter.peek(place, { weight: use?.weight }));
-          const find = { ...verdictFind(decision, false), policies: tenantVerdicts(decision, use) };
+          const policies = tenantVerdicts(decision, use);
+          const find = { ...verdictFind(decision, false), policies, states: statesOf(decision) };
           return [
             {
               owner: owner.text,

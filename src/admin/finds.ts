@@ -78,6 +78,8 @@ export interface PolicyVerdict {
   readonly algorithm: string;
   /** The units per window. */
   readonly limit: number;
+  /** The most units that a bucket holds, if they are not as many as its limit. */
+  readonly burst?: number;
   /** The part of a shared limit that the tenant may have now. Absent unless the verdict is about a tenant. */
   readonly share?: number;
   /** The units of the share that the tenant used. Absent unless the verdict is about a tenant with state. */
@@ -96,12 +98,12 @@ export interface PolicyVerdict {
   readonly resetAfterMs: number;
 }
 
-/** The units that a key used, and the quota that they are a part of: the limit, or the share of a tenant. */
-export function useIn({ limit, remaining, share, used }: PolicyVerdict): {
+/** The units that a key used, and the quota that they are a part of: the limit, a bucket's burst, or the share of a tenant. */
+export function useIn({ limit, burst = limit, remaining, share, used }: PolicyVerdict): {
   readonly used: number;
   readonly quota: number;
 } {
-  if (share === undefined) return { used: limit - remaining, quota: limit };
+  if (share === undefined) return { used: burst - remaining, quota: burst };
   return { used: used ?? Math.max(0, share - remaining), quota: share };
 }
 
@@ -111,23 +113,19 @@ export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
   const { policies, set } = decision;
   return policies.map(
     ({ name, key, allowed, limit, share, remaining, retryAfterMs = null, resetAfterMs }, i) => {
-      const { algorithm, window: windowMs, shadow } = set.policies[i]!;
-      const verdict = {
-        name,
-        key,
-        algorithm,
-        limit,
-        windowMs,
-        shadow,
-        allowed,
-        remaining,
-        retryAfterMs,
-        resetAfterMs,
+      const { algorithm, window: windowMs, shadow, traits } = set.policies[i]!;
+      const burst = traits.capacity;
+      return {
+        ...{ name, key, algorithm, limit, windowMs, shadow, allowed, remaining, retryAfterMs, resetAfterMs },
+        ...(burst !== limit && { burst }),
+        ...(share !== undefined && { share }),
       };
-      return share === undefined ? verdict : { ...verdict, share };
     },
   );
 }
+
+/** The ids of the states that the policies of a decision read, in their order. */
+export const statesOf = ({ set }: LimiterDecision): string[] => set.policies.map(({ id }) => id);
 
 /** The facts in a decision about a key. */
 export function verdictFind(

@@ -1,7 +1,7 @@
 import { ofLimiter } from '../limiter/decision.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { warnings } from './context.js';
-import type { PolicyVerdict } from './finds.js';
+import { statesOf, type PolicyVerdict } from './finds.js';
 import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
 import { overrideFor, type AppliedOverride } from './override-views.js';
@@ -9,7 +9,7 @@ import type { Published } from './published.js';
 import { cannotBan, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
 import { tenantVerdicts, usesOf, type TenantUse } from './tenant-use.js';
-import type { Tenancy } from './tenants.js';
+import type { Tenancy } from './shared-limits.js';
 
 /** A limiter's answer to a key. Absent values are null. */
 export interface KeyView {
@@ -26,8 +26,8 @@ export interface KeyView {
   /** Absent for the policies for requests without a tier. */
   readonly tier?: string;
   /**
-   * Whether requests of the key may have this tier. False if the key has charges, but only by policies of other tiers, or more than this tier
-   * allows. A limiter certainly denies a key only if all its likely tiers deny it, because tiers with equal windows share their charges.
+   * Whether requests of the key may have this tier: its policies read every state that the key has used, and the key has not used more than one
+   * of its limits. If no tier is such, those are that read one of these states. A limiter certainly denies a key only if all its likely tiers deny it, because tiers with equal windows share their charges.
    */
   readonly likely: boolean;
   /** The cost of the verdicts. */
@@ -99,7 +99,6 @@ export async function outlook(state: State, published: Published, asked: Asked) 
     const [banLife, ...lives] = await state.lives([{ owner: owners[at]!, id: BAN_TAG }, ...charges]);
     const isStored = lives.some((life) => life !== undefined);
     const hasOwnState = within !== undefined && within.states.length > 0;
-    const isCharged = hasOwnState ? use?.isOfWeight === true : isStored;
     const unseen = left > 0 ? doubt : undefined;
     const isUnseen = unseen?.code === 'NO_BAN';
     const isBanned = left > 0 && !isUnseen;
@@ -119,7 +118,8 @@ export async function outlook(state: State, published: Published, asked: Asked) 
       banReason: (left > 0 && note?.reason) || null,
       override,
       stored: isStored || banLife !== undefined,
-      isCharged,
+      states: decision ? statesOf(decision) : [],
+      isOfWeight: !hasOwnState || use?.isOfWeight === true,
       known: published.scopes.has(name),
       warnings: warnings(unfit, isUnseen ? unseen : undefined),
     };

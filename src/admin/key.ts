@@ -11,7 +11,7 @@ import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from '.
 import type { Published } from './published.js';
 import { setsOf } from './sets.js';
 import type { State } from './state.js';
-import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './tenants.js';
+import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './shared-limits.js';
 import { differing, doubtsOf, subjectIn } from './scope.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
 
@@ -34,8 +34,12 @@ interface Place {
   readonly within?: Tenancy;
 }
 
-/** A view, and whether the policies of its tier have charges of the key. */
-type Charged = readonly [view: KeyView, isCharged: boolean];
+/** A view, the ids of the states that its policies read, and whether its tier has the weight that the tenant brought. */
+interface Judged {
+  readonly view: KeyView;
+  readonly states: readonly string[];
+  readonly isOfWeight: boolean;
+}
 
 /** The function that shows the answers to a key. */
 export function keyFunctions({ state }: Context) {
@@ -48,31 +52,29 @@ export function keyFunctions({ state }: Context) {
     const passed = limitsOf(options);
     const published = await state.published();
 
-    const viewOf = async ({ name: scope, dimension, tier: of, limits, within }: Place): Promise<Charged> => {
+    const viewOf = async ({ name: scope, dimension, tier: of, limits, within }: Place): Promise<Judged> => {
       const own = { ...typed, dimension, ...(dimension !== typed.dimension && { entry: given }) };
       const [subject, doubt] = within ? [undefined, undefined] : subjectIn(published, scope, own);
       const whose = { name: scope, key: subject ? soleKey(subject) : given, dimension };
       const asked = { ...whose, within, limits: within ? limits : limits && asWhole(limits), cost };
-      const { isCharged, ...view } = await outlook(state, published, asked);
+      const { states, isOfWeight, ...view } = await outlook(state, published, asked);
       const doubts = warnings(...doubtsOf(published, scope), differing(published, scope), doubt);
-      return [
-        {
-          ...whose,
-          given,
-          ...(within && { within: `${within.by} ${within.key}` }),
-          ...(of !== undefined && { tier: of }),
-          likely: true,
-          ...view,
-          warnings: [...doubts, ...view.warnings],
-        },
-        isCharged,
-      ];
+      const judged: KeyView = {
+        ...whose,
+        given,
+        ...(within && { within: `${within.by} ${within.key}` }),
+        ...(of !== undefined && { tier: of }),
+        likely: true,
+        ...view,
+        warnings: [...doubts, ...view.warnings],
+      };
+      return { view: judged, states, isOfWeight };
     };
     /** One limiter of another kind, such as one with slotBy, does not hide the answers of the others. */
-    const orUnanswered = (place: Place): Promise<Charged> =>
+    const orUnanswered = (place: Place): Promise<Judged> =>
       viewOf(place).catch((error: unknown) => {
         if (!(error instanceof HeadgateError) || error.code !== 'HEADGATE_INVALID_ARGUMENT') throw error;
-        return [unanswered(place, given, cost, error), false];
+        return { view: unanswered(place, given, cost, error), states: [], isOfWeight: true };
       });
 
     if (name !== undefined) {
@@ -108,7 +110,7 @@ export function keyFunctions({ state }: Context) {
     // Without published limiters, such as in a file of another process, only state names them.
     if (published.scopes.size === 0) places.push(...(await statesOf(state, given)));
     else if (options.dimension !== undefined) checkKnown(published, places, options.dimension);
-    const views: Charged[] = [];
+    const views: Judged[] = [];
     for (const place of places) {
       if (options.dimension !== undefined && place.dimension !== options.dimension) continue;
       if (tier !== undefined && place.tier !== undefined && place.tier !== tier) continue;
@@ -127,25 +129,21 @@ function soleKeyOf(given: string, options: KeyOptions): void {
   if (isNetwork) throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
 }
 
-/** Marks the tiers that requests of the key may have: of those with charges of it, those that its use fits. All if there are no charges. */
-function withLikely(views: readonly Charged[]): KeyView[] {
-  const placeOf = ({ name, dimension, within }: KeyView): string => JSON.stringify([name, dimension, within]);
-  const places = new Map<string, KeyView[]>();
-  for (const [view, isCharged] of views) {
-    const charged = places.get(placeOf(view)) ?? [];
-    places.set(placeOf(view), charged);
-    if (isCharged) charged.push(view);
-  }
+/** Marks the tiers that requests of the key may have: of those whose weight the tenant brought, or of all, those that the use of the key fits. */
+function withLikely(all: readonly Judged[]): KeyView[] {
+  const placeOf = ({ view: { name, dimension, within } }: Judged): string =>
+    JSON.stringify([name, dimension, within]);
+  const places = new Map<string, Judged[]>();
+  for (const each of all) if (!places.get(placeOf(each))?.push(each)) places.set(placeOf(each), [each]);
   const likely = new Set(
-    [...places.values()].flatMap((charged) => {
-      const fits = likelyTiers(charged.map(({ policies }) => policies));
-      return charged.filter((_, i) => fits[i]);
+    [...places.values()].flatMap((tiers) => {
+      const some = tiers.filter((each) => each.isOfWeight);
+      const judged = some.length > 0 ? some : tiers;
+      const fits = likelyTiers(judged.map(({ view, states }) => ({ policies: view.policies, states })));
+      return judged.filter((_, i) => fits[i]);
     }),
   );
-  return views.map(([view]) => ({
-    ...view,
-    likely: likely.has(view) || places.get(placeOf(view))!.length === 0,
-  }));
+  return all.map((each) => ({ ...each.view, likely: likely.has(each) }));
 }
 
 const countsBy = (policies: readonly Policy[], dimension: string): boolean =>

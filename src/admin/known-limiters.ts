@@ -4,7 +4,7 @@ import { visiblePolicies } from '../contract/shares.js';
 import { escapeName } from '../stores/keys.js';
 import type { Limits } from './limits.js';
 import type { FoundKey } from './state.js';
-import { sharedLimits, type SharedLimit } from './tenants.js';
+import { sharedLimits, type SharedLimit } from './shared-limits.js';
 
 /** The limits of a tier, or of requests without a tier. */
 export interface TierLimits extends Limits {

@@ -1,8 +1,14 @@
-import { COUNTING } from '../algorithms/index.js';
+import { drains } from '../contract/compile-policies.js';
 import { useIn, type JudgedKey, type PolicyVerdict } from './finds.js';
 
-/** The state of a policy. Policies of several tiers may use one state. */
-const stateOf = ({ name, algorithm, windowMs }: PolicyVerdict): string => `${algorithm} ${windowMs} ${name}`;
+/** The verdicts of a tier on a key, with the ids of the states that the policies read. Policies of several tiers may read one state. */
+interface TierVerdicts {
+  readonly policies: readonly PolicyVerdict[];
+  readonly states: readonly string[];
+}
+
+/** The verdict of one tier, with the ids of the states that its policies read. */
+export type TierFind = JudgedKey & TierVerdicts;
 
 /**
  * Whether requests of a key may have each tier. The store does not record tiers, but a key with state that only one tier uses has that tier,
@@ -10,28 +16,28 @@ const stateOf = ({ name, algorithm, windowMs }: PolicyVerdict): string => `${alg
  *
  * @param tiers the verdicts of each tier on the key
  */
-export function likelyTiers(tiers: readonly (readonly PolicyVerdict[])[]): boolean[] {
+export function likelyTiers(tiers: readonly TierVerdicts[]): boolean[] {
   const uses = new Map<string, number>();
-  for (const verdict of tiers.flat()) {
-    const [{ used }, state] = [useIn(verdict), stateOf(verdict)];
-    if (used > 0) uses.set(state, Math.max(used, uses.get(state) ?? 0));
-  }
-  const fits = tiers.map((policies) => {
-    const own = new Set(policies.map(stateOf));
+  for (const { policies, states } of tiers)
+    for (const [i, verdict] of policies.entries()) {
+      const [{ used }, state] = [useIn(verdict), states[i]!];
+      if (used > 0) uses.set(state, Math.max(used, uses.get(state) ?? 0));
+    }
+  const fits = tiers.map(({ policies, states }) => {
     const isOver = policies.some(
-      (each) => COUNTING.has(each.algorithm) && (uses.get(stateOf(each)) ?? 0) > each.limit,
+      ({ algorithm, limit }, i) => !drains(algorithm) && (uses.get(states[i]!) ?? 0) > limit,
     );
-    return !isOver && [...uses.keys()].every((state) => own.has(state));
+    return !isOver && [...uses.keys()].every((state) => states.includes(state));
   });
   if (fits.includes(true)) return fits;
   // The key had several tiers.
-  return tiers.map((policies) => policies.some((each) => uses.has(stateOf(each))));
+  return tiers.map(({ states }) => states.some((state) => uses.has(state)));
 }
 
 /** The facts about a key, by the verdicts of the tiers: whether it is limited, and otherwise whether it is admitted. */
-export function factsOf(verdicts: readonly JudgedKey[]): JudgedKey[] {
-  const tiers = likelyTiers(verdicts.map(({ policies }) => policies));
-  const judged = verdicts.map((find, i) => ({ ...find, likely: tiers[i]! }));
+export function factsOf(verdicts: readonly TierFind[]): JudgedKey[] {
+  const tiers = likelyTiers(verdicts);
+  const judged = verdicts.map(({ states: _, ...find }, i): JudgedKey => ({ ...find, likely: tiers[i]! }));
   const denials = judged.filter(({ kind, likely }) => kind === 'limited' && likely);
   const admissions = judged.filter(({ kind, likely }) => kind === 'admitted' && likely);
   const [denial] = denials;

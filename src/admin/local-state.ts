@@ -1,3 +1,4 @@
+import { banSummary, strikesIn } from '../features/bans/saved-ban.js';
 import type { TenantState } from '../algorithms/sharing.js';
 import { hostname } from 'node:os';
 import { compileBan } from '../contract/ban-options.js';
@@ -82,8 +83,8 @@ export abstract class LocalState implements State {
   protected abstract logged(): Entries;
   protected abstract lookAt(set: PolicySet, owners: readonly Owner[]): MaybePromise<readonly Reply[]>;
   abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
-  abstract records(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
-  abstract recordOfAll(name: string): Promise<unknown>;
+  abstract overrideRecords(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
+  abstract overrideRecordOfAll(name: string): Promise<unknown>;
   abstract check(): Promise<readonly Finding[]>;
 
   openStore(undoes?: string): Store {
@@ -158,9 +159,8 @@ export abstract class LocalState implements State {
   async banState(owner: Owner): Promise<BanState> {
     const now = await this.now();
     const [row] = await this.rowsOf([owner]);
-    const { denials = 0, countedUntil = 0, lastBanMs = 0 } = row?.state ?? {};
     const [bannedForMs = 0] = await this.bans([owner]);
-    return { bannedForMs, denials: countedUntil > now ? denials : 0, lastBanMs };
+    return { bannedForMs, ...strikesIn(row?.state ?? banSummary([]), now) };
   }
 
   async setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<undefined> {
@@ -188,7 +188,7 @@ export abstract class LocalState implements State {
   async overridden(): Promise<string[]> {
     const owners: string[] = [];
     const now = await this.now();
-    for await (const [owner, record] of this.records(() => true))
+    for await (const [owner, record] of this.overrideRecords(() => true))
       if (entryInForce(record, now)) owners.push(owner);
     return owners;
   }

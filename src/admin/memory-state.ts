@@ -83,7 +83,7 @@ export class MemoryState extends LocalState {
   }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- the interface is asynchronous
-  async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
+  async *overrideRecords(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
     for (const [name, record] of this.#memory.recordsOfAll) {
       const owner = ownerTextOfAll(name);
       if (isWanted(owner)) yield [owner, record];
@@ -97,7 +97,7 @@ export class MemoryState extends LocalState {
     }
   }
 
-  recordOfAll(name: string): Promise<unknown> {
+  overrideRecordOfAll(name: string): Promise<unknown> {
     return Promise.resolve(this.#memory.recordsOfAll.of(name) || undefined);
   }
 

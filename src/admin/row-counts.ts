@@ -9,7 +9,7 @@ import {
   type MinuteRow,
   type SecondRow,
 } from '../stores/counts/count-rows.js';
-import { hoursUntil, parseRecord, type KeyDenials } from '../stores/counts/denials.js';
+import { hoursUntil, parseDenials, type KeyDenials } from '../stores/counts/denials.js';
 import { minuteOf, SECONDS_LIFE_MS } from '../stores/counts/history.js';
 import type { KeyText } from '../stores/keys.js';
 import { MINUTE_MS } from '../stores/counts/times.js';
@@ -73,7 +73,7 @@ export class RowCounts implements CountSource {
         const rows = await this.#rows.states(hours.map((hour) => deniedRow(owner, hour)));
         return hours.flatMap((hour, i) => {
           const [text] = parseRow<DeniedRow>(rows[i])[owner] ?? [];
-          return (text !== undefined && parseRecord(text, hour)) || [];
+          return (text !== undefined && parseDenials(text, hour)) || [];
         });
       }),
     );

@@ -5,7 +5,7 @@ import { sharedOf } from '../contract/shares.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 import { verdictsOf, type PolicyVerdict } from './finds.js';
 import type { FoundKey, State } from './state.js';
-import { broughtWeight } from './tenants.js';
+import { broughtWeight } from './shared-limits.js';
 
 /** The use of a tenant, in all shared limits of a limiter. */
 export interface TenantUse {

@@ -1,96 +1,256 @@
-import type { TenantState } from '../algorithms/sharing.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Policy } from '../contract/policy.js';
-import { BAN_TAG, kindOfHash } from '../stores/keys.js';
-import type { Limits } from './limits.js';
-import type { FoundKey, Owner, State } from './state.js';
+import { useOf, type SharesParams, type TenantState } from '../algorithms/sharing.js';
+import { checkShape } from '../common/validate.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import type { CompiledPolicy, Policy } from '../contract/policy.js';
+import { sharedOf, tenantsOf } from '../contract/shares.js';
+import { ofLimiter } from '../limiter/decision.js';
+import type { Limiter } from '../limiter/limiter.js';
+import type { OverrideChange } from '../limiter/overrides/override.js';
+import { checkName, type Context } from './context.js';
+import { limiterOn, withLimiter } from './limiters.js';
+import { readOverrideOfAll } from './override-views.js';
+import { ofDimension, type Limits } from './limits.js';
+import { whoseState, withinOf, type Hash } from './owners.js';
+import { byDenials, type KeyRates, type Rates } from './rates.js';
+import { setsOf } from './sets.js';
+import type { FoundKey, State } from './state.js';
+import { broughtWeight, callable } from './shared-limits.js';
+import { readTraffic } from './traffic.js';
 
-/** A limit that tenants share: the dimensions of its keys and of their tenants. */
-export interface SharedLimit {
-  readonly by: string;
+/** A tenant of a shared limit. */
+export interface TenantView extends Rates {
+  /** The name of the limiter. */
+  readonly name: string;
+  /** The tier of the policies. Absent for the policies for requests without a tier. */
+  readonly tier?: string;
+  /** The name of the shared policy. */
+  readonly policy: string;
+  /** The tenant. */
+  readonly key: string | Hash;
+  /** The dimension of tenants, such as `'tenant'`. */
+  readonly dimension: string;
+  /** The shared limit, by its dimension and its key: `'provider openai'`. */
+  readonly within: string;
+  /** The whole limit, units. */
+  readonly limit: number;
+  /** The part of the limit that the tenant may use now, units. */
+  readonly share: number;
+  /** The units that it has used, of the window. Null if they are unknown, as for slots. */
+  readonly used: number | null;
+  /** The units that it could spend now. */
+  readonly remaining: number;
+  /**
+   * The weight that the tenant's requests brought when it was heavy most recently, by which `share` and the answer are computed. Otherwise that of
+   * its override or of the policy. Requests of a light tenant may have another one.
+   */
+  readonly weight: number;
+  /** Whether it lately asked for more than its share, which bounds it. Null if `used` is. */
+  readonly isHeavy: boolean | null;
+  /** Whether a request of cost 1 would be admitted now. */
+  readonly allowed: boolean;
+  /** The reason of a denial, `'fair-share'` or `'quota-exceeded'`, or `null`. */
+  readonly reason: string | null;
+  /** The time until a request of cost 1 would be admitted, ms, or `null` for an admission. */
+  readonly retryAfterMs: number | null;
+}
+
+/** Options of `tenants`. */
+export interface TenantsOptions {
+  /** The name of the limiter. */
+  name: string;
+  /** Ends the search of the limiter's state after its current step. The tenants found so far are returned. */
+  signal?: AbortSignal | undefined;
+}
+
+/** The most tenants that are returned. */
+const MAX_TENANTS = 200;
+
+/** The most tenants with a state to read. Others are only known by their requests in the last seconds. */
+const MAX_FOUND = 2000;
+
+/** The tenants that are looked at together. */
+const BATCH_SIZE = 100;
+
+/** A shared policy of a tier. */
+interface Shared {
+  readonly tier: string | undefined;
+  readonly limits: Limits;
+  readonly policy: CompiledPolicy;
+  readonly hidden: CompiledPolicy;
   readonly share: string;
-  /** Whether tenants share slots. Such a tenant has no state of its own. */
-  readonly ofSlots: boolean;
 }
 
-/** The key of a shared limit that a tenant uses. */
-export interface Within {
-  readonly by: string;
-  readonly key: string;
+/** A tenant with a state that was found, or with requests that were counted. */
+interface Candidate {
+  readonly shared: Shared;
+  readonly key: string | Hash;
+  readonly within: string;
+  /** The keys for a limiter. */
+  readonly place: Readonly<Record<string, string>>;
+  readonly found?: FoundKey;
 }
 
-/** The most keys of shared limits that are asked about a tenant. */
-const MAX_LIMIT_KEYS = 200;
+/** The function that shows the tenants of shared limits. */
+export function tenantFunctions({ state }: Context) {
+  async function tenants(options: TenantsOptions): Promise<TenantView[]> {
+    checkShape('tenants', options, ['name', 'signal']);
+    const { name } = options;
+    checkName(name);
+    const limits = (await state.published()).limitsOf(name);
+    const shared = limits ? setsOf(limits).flatMap(([tier, own]) => sharedIn(limits, tier, own)) : [];
+    if (shared.length === 0) return [];
+    const rates = (await readTraffic(state, { name, keys: 20 })).limiters.flatMap(({ keys }) => keys);
+    const candidates = await candidatesOf(state, options, shared, rates);
+    const views = await viewsOf(state, name, candidates, rates);
+    return views.sort((a, b) => byDenials(a, b) || (b.used ?? 0) - (a.used ?? 0)).slice(0, MAX_TENANTS);
+  }
 
-/** The shared limits among policies. */
-export function sharedLimits(policies: readonly Policy[]): SharedLimit[] {
-  return policies.flatMap((policy) => {
-    const { by = DEFAULT_DIMENSION } = policy;
-    const share = 'share' in policy ? policy.share : undefined;
-    return share === undefined ? [] : [{ by, share, ofSlots: 'lease' in policy }];
+  return { tenants };
+}
+
+/** The shared policies of a tier. */
+function sharedIn(limits: Limits, tier: string | undefined, policies: readonly Policy[]): Shared[] {
+  const compiled = compilePolicies('policies', policies);
+  const set = { name: '', policies: compiled, ban: undefined, timeout: 0 };
+  return sharedOf(set).map(({ policy: at, tenant }) => {
+    const [policy, hidden] = [compiled[at]!, compiled[tenant]!];
+    const share = tenantsOf(policy)!.slice(policy.by.length + 1);
+    return { tier, limits: { ...limits, policies }, policy, hidden, share };
   });
 }
 
-/** The limits as they are for all tenants together. Their state is the same. */
-export function asWhole(limits: Limits): Limits {
-  const whole = (policies: readonly Policy[]): Policy[] =>
-    policies.map((policy) => {
-      const { share: _, weight: __, ...rest } = policy as Policy & { share?: string; weight?: number };
-      return rest;
-    });
-  const tiers = [...limits.tiers].map(([tier, policies]) => [tier, whole(policies)] as const);
-  return { ...limits, policies: whole(limits.policies), tiers: new Map(tiers) };
+async function candidatesOf(
+  state: State,
+  { name, signal }: TenantsOptions,
+  shared: readonly Shared[],
+  rates: readonly KeyRates[],
+): Promise<Candidate[]> {
+  const all = new Map<string, Candidate>();
+  const add = (each: Shared, candidate: Omit<Candidate, 'shared'>): void => {
+    const id = JSON.stringify([each.tier, each.policy.name, candidate.key, candidate.within]);
+    const known = all.get(id);
+    if (!known?.found) all.set(id, { ...candidate, shared: each });
+  };
+  for (const each of shared)
+    for (const { key, dimension, within = '' } of rates) {
+      const { by } = each.policy;
+      if (dimension !== each.share || !within.startsWith(`${by} `)) continue;
+      const limitKey = within.slice(by.length + 1);
+      if (typeof key === 'string') add(each, { key, within, place: { [by]: limitKey, [each.share]: key } });
+    }
+  if (shared.every(({ policy }) => policy.traits.holdsSlots)) return [...all.values()];
+  for await (const page of state.search({ name, signal })) {
+    for (const found of page) {
+      const { by, key, slot } = found.owner;
+      for (const each of shared) {
+        if (each.hidden.id !== found.id || slot?.by !== each.policy.by || by !== each.share) continue;
+        const [limitKey, tenant] = [callable(state, slot.key), callable(state, key)];
+        if (limitKey === undefined || tenant === undefined) continue;
+        const place = { [slot.by]: limitKey, [by]: tenant };
+        add(each, { key: whoseState(found.owner).key, within: withinOf(slot), place, found });
+      }
+    }
+    if (all.size >= MAX_FOUND) break;
+  }
+  return withState([...all.values()]);
 }
 
-/** A key for calls of a limiter. On Redis, a secret hash may take the place of its key. Undefined if the key cannot be known. */
-export function callable({ kind }: State, key: Owner['key'] | undefined): string | undefined {
-  if (typeof key !== 'object') return key;
-  return kind === 'redis' && kindOfHash(key.hash) === 'hmac' ? `hmac:${key.hash}` : undefined;
+/** A tenant with state is not also one of the tiers in which it has none. */
+function withState(candidates: readonly Candidate[]): Candidate[] {
+  const tenantOf = ({ shared, key, within }: Candidate): string =>
+    JSON.stringify([shared.share, key, within]);
+  const stored = new Set(candidates.flatMap((each) => (each.found ? [tenantOf(each)] : [])));
+  return candidates.filter((each) => each.found !== undefined || !stored.has(tenantOf(each)));
 }
 
-/** The weight that a tenant's requests brought when it was heavy most recently. Undefined if it has been light since. */
-export const broughtWeight = (saved: TenantState | undefined): number | undefined =>
-  saved && saved.weight > 0 ? saved.weight : undefined;
-
-/** A key of a shared limit, with the states of a tenant that uses it. */
-export interface Tenancy extends Within {
-  readonly share: string;
-  readonly states: FoundKey[];
-}
-
-/** Finds the keys of a limiter's shared limits that a tenant uses, by a search of the limiter's state. */
-export async function limitKeysOf(
+async function viewsOf(
   state: State,
   name: string,
-  tenant: string,
-  shared: readonly SharedLimit[],
-): Promise<Tenancy[]> {
-  const found = new Map<string, Tenancy>();
-  for await (const page of state.search({ name })) {
-    for (const each of page) {
-      const { owner, id } = each;
-      if (id === BAN_TAG) continue;
-      const { by, key, slot } = owner;
-      const limit = shared.find((some) =>
-        slot
-          ? some.by === slot.by && some.share === by && isOf(state, owner, name, tenant)
-          : some.ofSlots && some.by === by,
-      );
-      const limitKey = limit && callable(state, slot ? slot.key : key);
-      if (limitKey === undefined) continue;
-      const place = `${limit!.by} ${limit!.share} ${limitKey}`;
-      const tenancy = found.get(place) ?? { by: limit!.by, share: limit!.share, key: limitKey, states: [] };
-      found.set(place, tenancy);
-      if (slot) tenancy.states.push(each);
-      if (found.size === MAX_LIMIT_KEYS) return [...found.values()];
-    }
+  candidates: readonly Candidate[],
+  rates: readonly KeyRates[],
+): Promise<TenantView[]> {
+  const now = await state.now();
+  /** By the shared state, the views in the tiers that use it. */
+  const views = new Map<string, ViewInTier[]>();
+  for (const shared of new Set(candidates.map((each) => each.shared))) {
+    const own = candidates.filter((each) => each.shared === shared);
+    const { segments } = shared.hidden.params as unknown as SharesParams;
+    const limits = ofDimension(shared.limits, shared.policy.by);
+    const isLive = limits.overrides ?? false;
+    await withLimiter(limiterOn(state, name, limits, { isLive }), async (limiter) => {
+      if (isLive) await readOverrideOfAll(limiter);
+      for (let at = 0; at < own.length; at += BATCH_SIZE) {
+        const some = own.slice(at, at + BATCH_SIZE);
+        const states = await state.tenants(
+          some.flatMap(({ found }) => found ?? []),
+          segments,
+        );
+        // The states are in the order of the candidates that have one.
+        const next = states.values();
+        const shown = some.map(async (candidate) => {
+          const saved = candidate.found && next.next().value;
+          const view = await viewOf(limiter, candidate, saved, { name, now, rates, isLive });
+          const inTier = { view, isOfWeight: saved?.weight === shared.hidden.params['weight'] };
+          const id = JSON.stringify([shared.hidden.id, view.key, view.within]);
+          if (!views.get(id)?.push(inTier)) views.set(id, [inTier]);
+        });
+        await Promise.all(shown);
+      }
+    });
   }
-  return [...found.values()];
+  return [...views.values()].map(inOneTier);
 }
 
-/** Whether state in the slot of a limit's key belongs to a tenant. */
-function isOf(state: State, { text, by, key }: Owner, name: string, tenant: string): boolean {
-  if (typeof key === 'string') return key === tenant;
-  const { scope, text: own } = state.ownerOf(name, tenant, by);
-  return text.endsWith(`}${own.slice(scope.length + 1)}`);
+/** A tenant's view in one of the tiers that share a limit, and whether the tenant brought the weight of this tier. */
+interface ViewInTier {
+  readonly view: TenantView;
+  readonly isOfWeight: boolean;
+}
+
+/** The view in the tier whose weight the tenant brought. If its weight is unknown, the first tier that admits it, as it is light. */
+function inOneTier(views: readonly ViewInTier[]): TenantView {
+  const found = views.find(({ isOfWeight }) => isOfWeight) ?? views.find(({ view }) => view.allowed);
+  return (found ?? views.at(-1)!).view;
+}
+
+async function viewOf(
+  limiter: Limiter,
+  { shared, key, within, place }: Candidate,
+  saved: TenantState | undefined,
+  { name, now, rates, isLive }: { name: string; now: number; rates: readonly KeyRates[]; isLive: boolean },
+): Promise<TenantView> {
+  const { tier, policy, hidden, share: dimension } = shared;
+  const decision = ofLimiter(await limiter.peek(place, { weight: broughtWeight(saved) }));
+  const verdict = decision.policies.find((each) => each.name === policy.name);
+  const override = isLive ? await limiter.overrideOf(place) : undefined;
+  const use = saved && useOf(saved, hidden.params as unknown as SharesParams, now);
+  const text = JSON.stringify([dimension, within, key]);
+  const counted = rates.find((each) => JSON.stringify([each.dimension, each.within, each.key]) === text);
+  const { limit = policy.limit, share = limit, remaining = 0, allowed = decision.allowed } = verdict ?? {};
+  return {
+    name,
+    ...(tier !== undefined && { tier }),
+    policy: policy.name,
+    key,
+    dimension,
+    within,
+    limit,
+    share,
+    used: use?.used ?? null,
+    remaining,
+    weight: broughtWeight(saved) ?? weightOfChange(override?.change, policy.name) ?? hidden.params['weight']!,
+    isHeavy: use?.isHeavy ?? null,
+    allowed,
+    reason: allowed ? null : (decision.reason ?? null),
+    retryAfterMs: allowed ? null : (decision.retryAfterMs ?? null),
+    admitted: counted?.admitted ?? 0,
+    denied: counted?.denied ?? 0,
+  };
+}
+
+/** The weight in a change of a policy. Undefined if the change does not name one. Only a change by fields may. */
+function weightOfChange(change: OverrideChange | undefined, policy: string): number | undefined {
+  if (typeof change !== 'object') return undefined;
+  const { weight, [policy]: own } = change as Record<string, unknown>;
+  return typeof weight === 'number' ? weight : weightOfChange(own as OverrideChange | undefined, policy);
 }

@@ -2,7 +2,7 @@ import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import { checkName, warnings, type Context, type NameFilter } from './context.js';
-import { RecordFinder, type Wanted } from './finder.js';
+import { KeyFinder, type Wanted } from './finder.js';
 import type { TierLimits } from './known-limiters.js';
 import type { KeyVerdictFind, JudgedKey } from './finds.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
@@ -184,7 +184,7 @@ async function searchFor(
     admitted: has('admitted'),
     states: kinds ? has('state') : unknownOnly,
   };
-  const finder = new RecordFinder(state, wanted);
+  const finder = new KeyFinder(state, wanted);
   return {
     wanted: { ...wanted, hasLimits: limits.size > 0 },
     warnings: doubtsOf(published, name),

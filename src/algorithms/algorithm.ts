@@ -232,7 +232,7 @@ export interface Compiled<P = Params> {
   readonly shape: string;
   /** The longest time for which a charge counts, ms. */
   readonly life: number;
-  readonly traits: Omit<Traits, 'holdsSlots'>;
+  readonly traits: Omit<Traits, 'holdsSlots' | 'drains'>;
 }
 
 type Named = QuotaPolicy & { algorithm?: string | undefined };
@@ -244,6 +244,8 @@ interface Definition<P, Policy extends Named> {
   readonly tag: string;
   /** The algorithm's names in policies, each with the additional fields. */
   readonly names: Readonly<Record<NonNullable<Policy['algorithm']>, readonly OwnFields<Policy>[]>>;
+  /** See `Traits`. The state of each other algorithm counts units, so that a key has used as many by the limit of each tier. */
+  readonly drains: boolean;
   /**
    * The integers that the Lua file reads, in the order of `params`: their names in Lua, and the bytes that each needs. An integer of one byte is
    * at most 101, and six are enough for 2^52. See `stores/redis/packed-params.ts`.

@@ -15,7 +15,7 @@ export interface ConcurrencyPolicy extends PolicyBase {
   algorithm: 'concurrency';
   /** Slots: the units held at a time, 1 to 100,000. */
   limit: number;
-  /** The time after which a slot is free again if it is not given back, because its process died: ms, or `'30s'`, `'5m'`. */
+  /** The time after which a slot of a process that died is free again: ms, or `'30s'`, `'5m'`. */
   lease: Duration;
   /**
    * The dimension among whose keys the slots are shared fairly, such as `'tenant'`. See https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may hold all of
@@ -179,6 +179,7 @@ export const concurrency: AlgorithmDefinition<ConcurrencyParams, ConcurrencyPoli
   tag: 'c2',
   names: { concurrency: ['lease', 'share', 'weight'] },
   holdsSlots: true,
+  drains: false,
   luaParams: { limit: 3, lease: 5 },
   compile(what, { limit: given, lease: span }) {
     const lease = exactMilliseconds(`${what}.lease`, span);
@@ -190,7 +191,6 @@ export const concurrency: AlgorithmDefinition<ConcurrencyParams, ConcurrencyPoli
       life: lease,
       traits: {
         capacity: limit,
-        drains: false,
         paceMs: undefined,
         slices: undefined,
         unit: 'concurrent-requests',

@@ -71,7 +71,6 @@ export abstract class CounterColumn<P extends CounterParams> extends PairColumn<
 export function counterTraits(limit: number): Compiled['traits'] {
   return {
     capacity: limit,
-    drains: false,
     paceMs: undefined,
     slices: { endsIn: (resetMs) => resetMs, lostPerMs: 0 },
     unit: undefined,

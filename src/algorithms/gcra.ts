@@ -227,7 +227,6 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
   const params = { scale, increment, capacity, patience, ceiling };
   const traits: Compiled['traits'] = {
     capacity: burst,
-    drains: true,
     paceMs: maxDelay > 0 ? increment / scale : undefined,
     // A refund of earlier charges may move a slice forward, so its units may begin to drain at once.
     slices: maxDelay > 0 ? undefined : { endsIn: (resetMs) => resetMs, lostPerMs: scale / increment },
@@ -260,6 +259,7 @@ export const gcra: AlgorithmDefinition<GcraParams, TokenBucketPolicy | LeakyBuck
     gcra: ['window', 'burst'],
   },
   holdsSlots: false,
+  drains: true,
   luaParams: { scale: 4, increment: 6, capacity: 6, patience: 6, ceiling: 6 },
   compile,
   createColumn: (rows) => new GcraColumn(rows),

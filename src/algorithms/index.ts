@@ -120,12 +120,3 @@ export const kernels: Readonly<Record<AnyKernel, Pick<AlgorithmDefinition, 'crea
   ...algorithms,
   line,
 };
-
-/** The algorithms whose state counts units, so that a key has used as many by the limit of each tier. */
-export const COUNTING: ReadonlySet<string> = new Set<Algorithm>([
-  'sliding-window',
-  'sliding-log',
-  'fixed-window',
-  'calendar',
-  'concurrency',
-]);

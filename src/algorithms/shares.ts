@@ -81,6 +81,7 @@ export const shares: AlgorithmDefinition<SharesParams> = {
   tag: 'f1',
   names: {},
   holdsSlots: false,
+  drains: false,
   luaParams: { limit: 5, segment: 5, segments: 1, weight: 2 },
   compile(what, given) {
     const { params, ...compiled } = slidingWindow.compile(what, given);

@@ -280,6 +280,7 @@ export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy>
   tag: 'l2',
   names: { 'sliding-log': ['window'] },
   holdsSlots: false,
+  drains: false,
   luaParams: { limit: 3, window: 5 },
   compile(what, { limit: given, window: span }) {
     const window = exactMilliseconds(`${what}.window`, span);
@@ -291,7 +292,6 @@ export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy>
       life: window,
       traits: {
         capacity: limit,
-        drains: false,
         paceMs: undefined,
         // A unit counts from the ms of its charge, so no unit can be spent later.
         slices: undefined,

@@ -278,7 +278,6 @@ function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
     life: (segments + 1) * segment,
     traits: {
       capacity: limit,
-      drains: false,
       paceMs: undefined,
       // Units count with the segment of their charge.
       slices: { endsIn: (resetMs) => resetMs - segments * segment, lostPerMs: 0 },
@@ -292,6 +291,7 @@ export const slidingWindow: AlgorithmDefinition<SlidingWindowParams, SlidingWind
   tag: 's3',
   names: { 'sliding-window': ['window', 'segments', 'share', 'weight'] },
   holdsSlots: false,
+  drains: false,
   luaParams: { limit: 5, segment: 5, segments: 1 },
   compile,
   createColumn: (rows, { segments }) => new SlidingWindowColumn(rows, segments),

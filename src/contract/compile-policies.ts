@@ -30,6 +30,9 @@ for (const kernel of Object.keys(algorithms) as Kernel[]) {
 
 export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
 
+/** Whether the charges of an algorithm's policies drain: see `Traits`. */
+export const drains = (algorithm: string): boolean => algorithms[KINDS.get(algorithm)!.kernel].drains;
+
 /** The fields of policies of all algorithms. Adapters use this list to find an inline policy in their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
 
@@ -121,7 +124,7 @@ function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
   const { name, by, share, source } = policy;
   if (share === undefined) return [];
   const kernel = policy.traits.holdsSlots ? SLOT_SHARES_KERNEL : SHARES_KERNEL;
-  const { tag, compile, holdsSlots } = algorithms[kernel];
+  const { tag, compile, holdsSlots, drains } = algorithms[kernel];
   const { params, shape, traits } = compile(what, { ...source });
   const hidden = (suffix: string): CompiledPolicy =>
     Object.freeze({
@@ -131,7 +134,7 @@ function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
       by: suffix === 'pool' ? by : tenantDimension(by, share),
       kernel,
       params: Object.freeze(params),
-      traits: Object.freeze({ ...policy.traits, ...traits, holdsSlots }),
+      traits: Object.freeze({ ...policy.traits, ...traits, holdsSlots, drains }),
       id: `${tag}@${shape}:${name}`,
     });
   return [hidden('pool'), hidden('tenant')];
@@ -174,6 +177,7 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
     thresholds: POLICY_TABLE.thresholds.read(`${what}.thresholds`, policy.thresholds),
     traits: Object.freeze({
       holdsSlots: definition.holdsSlots,
+      drains: definition.drains,
       ...traits,
       // The share of a tenant depends on the others, so units cannot be charged ahead, nor predicted.
       ...(share !== undefined && { slices: undefined, nextUnitMs: undefined }),

@@ -22,7 +22,7 @@ export interface SlotOptions {
   slotBy?: string | undefined;
   /**
    * In a Redis Cluster, instead of `slotBy`: decides keys in several slots one after the other. If a key denies, the earlier charges are given back, and until then a simultaneous request may be denied. Stores other than a
-   * cluster still decide in one step. See https://github.com/headgate/headgate/blob/main/docs/redis.md. @default false
+   * cluster still decide in one step. See https://github.com/headgate/headgate/blob/main/docs/redis-cluster.md. @default false
    */
   acrossSlots?: boolean | undefined;
 }

@@ -1,8 +1,6 @@
-import { createHash } from 'node:crypto';
-import { SLOT_SHARES_KERNEL } from '../algorithms/index.js';
 import { checkInteger } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
-import { perSet, type PolicySet, type Subject } from './store.js';
+import { perSet, type PolicySet } from './store.js';
 import { refusal } from './together.js';
 import { variant } from './variant.js';
 
@@ -63,17 +61,6 @@ export const sharedOf = perSet(({ policies }): readonly SharedPolicy[] => {
   const shared = positions.filter((i) => policies[i]!.share !== undefined);
   return shared.map((policy, n) => ({ policy, pool: hidden[2 * n]!, tenant: hidden[2 * n + 1]! }));
 });
-
-/**
- * The end of the names of a tenant's leases, by which stores count the slots of each tenant. Empty unless slots are shared.
- */
-export function leaseTag({ set, key }: Subject): string {
-  if (typeof key === 'string') return '';
-  const tenants = set.policies.find(({ kernel, by }) => kernel === SLOT_SHARES_KERNEL && by.includes('/'));
-  if (!tenants) return '';
-  const tenant = key[set.dimensions!.names.indexOf(tenants.by)]!;
-  return `.${createHash('sha256').update(tenant).digest('hex').slice(0, 16)}`;
-}
 
 /** The weight of a tenant in the first shared policy of a set, or 1. */
 export function weightIn(set: PolicySet): number {

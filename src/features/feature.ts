@@ -9,7 +9,7 @@ import type { ChargeChange, Keys, PolicySet, Query, Subject } from '../contract/
 import type { IdPlace } from './ids/id-record.js';
 import type { FeatureOptions, Layout } from './layout.js';
 import type { KeyLimits } from './overrides/limits.js';
-import type { Histories } from './returns.js';
+import type { Histories } from './charge-history.js';
 import type { Marks } from './thresholds/marks.js';
 
 /**
@@ -196,8 +196,8 @@ export interface Place {
   readonly bans: BanColumn;
   /** The key's row in the columns and in `bans`; 0 as long as the key has no state. */
   readonly row: number;
-  /** The resets and returns, by policy and key. */
-  readonly returns: Histories;
+  /** The resets and refunds, by policy and key. */
+  readonly histories: Histories;
   /** The thresholds that were reported. */
   readonly marks: Marks;
   /** The record of an id, beside the state of this key. */

@@ -30,7 +30,7 @@ export interface OutboundOptions {
    */
   key?: (request: OutboundRequest) => string | undefined;
   /**
-   * The cost of a call: whole units, or an object of them by policy name, or a function of the request that returns either. Calls with
+   * The cost of a call. It is in whole units, or an object of them by policy name, or a function of the request that returns either. Calls with
    * different costs (an object, a function) are not evenly spaced.
    *
    * @default 1

@@ -3,7 +3,7 @@ import { HeadgateError, show } from '../common/errors.js';
 import { clientKeyOf } from './client-key.js';
 import {
   compileHeaders,
-  retryAfterSeconds,
+  writeDenialFields,
   type HeaderDialect,
   type HeaderTarget,
   type WriteHeaders,
@@ -109,9 +109,7 @@ export function denial(
   const headers = rateLimitHeaders(decision, dialects);
   const own = ofLimiter(decision);
   const status = statusOf(own, REQUEST_TABLE.statusCode.read('statusCode', undefined));
-  const wait = retryAfterSeconds(own);
-  if (wait !== undefined) headers['Retry-After'] = String(wait);
-  headers['Cache-Control'] = 'no-store';
+  writeDenialFields(fieldsTarget, headers, own);
   headers['Content-Type'] = PROBLEM_TYPE;
   return { status, headers, body: problemOf(own, status) };
 }

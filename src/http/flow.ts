@@ -18,7 +18,7 @@ import {
   type Trail,
   type Trails,
 } from './framework.js';
-import { retryAfterSeconds } from './quota-fields.js';
+import { writeDenialFields } from './quota-fields.js';
 import { compileOptions, type CompiledOptions } from './compile-options.js';
 import { checkedHandler } from './handler-check.js';
 import { LEFT, whileConnected } from './leaving.js';
@@ -290,9 +290,7 @@ export class Flow<Req extends object, Res> {
     if (this.#framework.headersSent(res)) return 'answered';
     const { statusCode, jitter } = this.#options;
     const status = statusOf(decision, statusCode);
-    const wait = retryAfterSeconds(decision, jitter);
-    if (wait !== undefined) this.#framework.setHeader(res, 'Retry-After', String(wait));
-    this.#framework.setHeader(res, 'Cache-Control', 'no-store');
+    writeDenialFields(this.#framework, res, decision, jitter);
     this.#framework.setStatus(res, status);
     if (!this.#handler) {
       this.#framework.setHeader(res, 'Content-Type', PROBLEM_TYPE);

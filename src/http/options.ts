@@ -43,12 +43,12 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    */
   tiers?: TiersWith<Tier> | undefined;
   /**
-   * The request's tier: its name in `tiers`, or a sync or async function of the request that returns the name. `undefined`: the policies
+   * The request's tier in `tiers`. A sync or async function of the request returns its name. `undefined`: the policies
    * outside the tiers decide. For an unknown tier the request fails with `HEADGATE_UNKNOWN_TIER`.
    */
   tier?: Tier | Callback<[request: Req], MaybePromise<Tier | undefined>> | undefined;
   /**
-   * Returns the key to limit by: a sync or async function of the request. Any string is a key. `undefined`: policies without `by` do not
+   * Returns the key to limit by. It may be async. Any string is a key. `undefined`: policies without `by` do not
    * apply to this request; if the limiter has no other policies, the request is not limited.
    *
    * @default the client's address by the framework's settings; for IPv6, the address' network (`ipv6Subnet`)
@@ -60,7 +60,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    */
   keys?: KeysOption<Req> | undefined;
   /**
-   * Returns the client's IP address for the default key, lists and bans: a sync or async function of the request. It replaces the framework's
+   * Returns the client's IP address for the default key, lists and bans. It may be async. It replaces the framework's
    * address, for example to read a header that your proxy overwrites. `undefined` or null: the request has no address, so the
    * request is not on any list of addresses, and fails with `HEADGATE_NO_CLIENT_IP` if the default key needs an address.
    */
@@ -78,7 +78,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    */
   weight?: number | Callback<[request: Req], MaybePromise<number>> | undefined;
   /**
-   * Returns the request's id, 1 to 255 characters: a sync or async function of the request. A request whose id was charged gets the same
+   * Returns the request's id of 1 to 255 characters. It may be async. A request whose id was charged gets the same
    * decision again, and is not charged, in any process, at most `repeats` times. Return a header, such as `Idempotency-Key`, only after you have
    * verified that your service made or knows the id: otherwise a client sends different requests with one id, and most are not charged. Any other
    * value, and an id that is too long: the request has no id. `idsFor` sets how long ids are remembered. Cannot be combined with `wait`.
@@ -93,7 +93,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    * @default requests do not wait
    */
   wait?: Duration | undefined;
-  /** Whether to exempt a request from limiting: a sync or async function. */
+  /** Whether to exempt a request from limiting. It may be async. */
   skip?: Callback<[request: Req], MaybePromise<boolean>> | undefined;
   /** Clients that are never limited. */
   allowList?: ListOption<Req> | undefined;
@@ -141,7 +141,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    * Afterwards the slots expire with their `lease`. @default '24h'
    */
   renewFor?: Duration | undefined;
-  /** Whether a completed response was a success: a sync or async function. @default a status below 400 */
+  /** Whether a completed response was a success. It may be async. @default a status below 400 */
   requestWasSuccessful?: Callback<[request: Req, response: Res], MaybePromise<boolean>> | undefined;
   /** Receives every decision, for logs and metrics. An error that the callback throws is reported as a process warning. */
   onDecision?: Callback<[decision: Decision, request: Req], void> | undefined;

@@ -128,6 +128,18 @@ export function retryAfterSeconds(
   return wait + Math.floor((Math.min(jitter, wait) + 1) * random());
 }
 
+/** Writes the fields of a denial's response beside its quota. @param jitter as for {@link retryAfterSeconds} */
+export function writeDenialFields<Res>(
+  target: Pick<HeaderTarget<Res>, 'setHeader'>,
+  res: Res,
+  decision: LimiterDecision,
+  jitter?: number,
+): void {
+  const wait = retryAfterSeconds(decision, jitter);
+  if (wait !== undefined) target.setHeader(res, 'Retry-After', String(wait));
+  target.setHeader(res, 'Cache-Control', 'no-store');
+}
+
 /** The single quota in the older dialects. */
 interface QuotaItem {
   readonly allowed: boolean;

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { Verdict } from '../common/decision.js';
-import { costAt, costsOfPart, type Cost } from '../contract/costs.js';
+import { costAt, type Cost } from '../contract/costs.js';
 import { sharedOf } from '../contract/shares.js';
 import { chargedOf, type ChangeReply, type Charged, type Reply } from '../contract/reply.js';
 import type { Claim, PolicySet, Query, Store, Subject } from '../contract/store.js';
-import { variant } from '../contract/variant.js';
-import type { Slots } from './slots.js';
-import { keepsAttempts } from './waiting/waiting-set.js';
+import { keepsAttempts } from '../features/attempts/attempts.js';
+import type { ProcessSlots } from '../features/slots/process-slots.js';
+import { SlotLease } from '../features/slots/slot-lease.js';
 
 /** The store methods through which a decision later changes its charge. */
 export interface Account extends Pick<Store, 'adjust' | 'lease'> {
@@ -18,7 +18,7 @@ export interface Account extends Pick<Store, 'adjust' | 'lease'> {
 interface AccountParts extends Pick<Account, 'checkCost'> {
   readonly store: Store;
   /** Tracks the slots held by this process. */
-  readonly slots: Slots;
+  readonly slots: ProcessSlots;
   /** Receives each subject after a return of units or slots. */
   readonly wake: (subject: Subject) => void;
   /** Returns the set by which a charge by another set is changed now. */
@@ -65,9 +65,8 @@ export class Charge {
   readonly #entries: Entry[];
   /** The change under way. The next change waits for its end. */
   #changing: Promise<void> | undefined;
-  #hasSlots: boolean;
-  /** The release under way. */
-  #releasing: Promise<boolean> | undefined;
+  /** The slots of the request. */
+  readonly slots: SlotLease;
   /** The name of the decision in the record of the request's id. */
   #owner: string | undefined;
   /** Whether policies that count attempts keep their charge. */
@@ -77,7 +76,6 @@ export class Charge {
     this.#account = account;
     this.#query = query;
     this.#reply = reply;
-    this.#hasSlots = query.lease !== '';
     // Every charge takes time to end, so a key without a reset time has no charge.
     const hasRoom = ({ resetAfterMs }: Verdict): boolean => reply.full === undefined || resetAfterMs > 0;
     const shares = verdicts.map((verdict) => (verdict.allowed && hasRoom(verdict) ? 1 : 0));
@@ -85,6 +83,7 @@ export class Charge {
     for (const { policy, pool, tenant } of sharedOf(query.set))
       shares[pool] = shares[tenant] = shares[policy]!;
     this.#shares = shares;
+    this.slots = new SlotLease(account, query, reply.degraded, (i) => shares[i] === 1);
     this.#units = this.#of(query.set.policies.map((_, i) => costAt(query, i)));
     this.#entries = [entryOf(this.#units, this.#units, reply)];
   }
@@ -119,43 +118,6 @@ export class Charge {
   withdraw(): Promise<void> {
     this.#attemptsStay = true;
     return this.settle(0);
-  }
-
-  /** Gives the slots back. @returns false if they were not held */
-  async release(): Promise<boolean> {
-    if (this.#hasSlots) {
-      this.#hasSlots = false;
-      this.#releasing = this.#lease('release').finally(() => (this.#releasing = undefined));
-    }
-    return this.#releasing ?? false;
-  }
-
-  /** Holds the slots for another full lease. @returns false if they were not held */
-  async renew(): Promise<boolean> {
-    return this.#hasSlots && this.#lease('renew');
-  }
-
-  /** Reports the slots of enforced policies if there are any, because the slots of a shadow must not change the caller's result. */
-  async #lease(action: 'release' | 'renew'): Promise<boolean> {
-    const { set, key, cost, costs, lease } = this.#query;
-    const { degraded } = this.#reply;
-    const change = { set, key, cost, costs, lease, action, degraded };
-    const isPlain = !set.policies.some(
-      ({ shadow, traits }, i) => traits.holdsSlots && (shadow || this.#shares[i] === 0),
-    );
-    if (isPlain && costs === undefined) return this.#account.lease(change);
-    const ask = async (wanted: boolean): Promise<boolean | undefined> => {
-      const at = [...set.policies.keys()].filter((i) => {
-        const { shadow, traits } = set.policies[i]!;
-        const isTaken = this.#shares[i] === 1 && costAt(this.#query, i) > 0;
-        return traits.holdsSlots && shadow === wanted && isTaken;
-      });
-      if (at.length === 0) return undefined;
-      const some = variant(set, 'slots', () => ({ policies: at.map((i) => set.policies[i]!) }), at.join());
-      return this.#account.lease({ ...change, ...costsOfPart(change, at), set: some });
-    };
-    const [enforced, shadows] = await Promise.all([ask(false), ask(true)]);
-    return enforced ?? shadows ?? false;
   }
 
   /** The given units, or 0 for a policy that charges nothing. */

@@ -33,7 +33,8 @@ import type { Request } from './request.js';
 import type { Scope } from './scope.js';
 import type { FirstQuestion } from './setup-checks.js';
 import type { CheckedOptions } from './checked-options.js';
-import { newLease, Slots } from './slots.js';
+import { newLease } from '../features/slots/lease-name.js';
+import { ProcessSlots } from '../features/slots/process-slots.js';
 import { isOn, type Enabled } from './enabled.js';
 import type { Tiers } from './tiers.js';
 import { Unasked } from './unasked.js';
@@ -65,7 +66,7 @@ export class Decider {
   /** The account through which decisions change their charges later. */
   readonly account: Account;
   /** The slots held by this process. */
-  readonly slots = new Slots();
+  readonly slots = new ProcessSlots();
   /** The turns given ahead of time. */
   readonly turns = new ReservedTurns();
   readonly #name: string;

@@ -16,7 +16,7 @@ import {
   withoutTurns,
   type Verdicts,
 } from '../contract/verdicts.js';
-import { withLimits } from './overrides/limited-set.js';
+import { limitedSet } from './overrides/limited-set.js';
 import { banWait, delayOf, retryAfterOf } from './decision-times.js';
 import { deciderOf } from './deciding-policy.js';
 
@@ -161,11 +161,11 @@ class OwnDecision implements DecisionFields {
   }
 
   async release(): Promise<boolean> {
-    return (await this.#charge()?.release()) ?? false;
+    return (await this.#charge()?.slots.release()) ?? false;
   }
 
   async renew(): Promise<boolean> {
-    return (await this.#charge()?.renew()) ?? false;
+    return (await this.#charge()?.slots.renew()) ?? false;
   }
 
   cancel(): Promise<void> {
@@ -237,7 +237,7 @@ export function switchedOff(query: Query): LimiterDecision {
 export function conclude(query: Asked, answer: Reply, shadow: boolean, ruling?: Ruling): LimiterDecision {
   // The verdicts on a banned key only extend the wait.
   const reply = answer.ban > 0 ? { ...answer, verdicts: [] } : answer;
-  const set = reply.limits ? withLimits(query.set, reply.limits) : query.set;
+  const set = reply.limits ? limitedSet(query.set, reply.limits) : query.set;
   const { policies } = set;
   // A shared limit has keys of two dimensions.
   const shared = typeof query.key === 'string' ? NOT_SHARED : sharedOf(query.set);

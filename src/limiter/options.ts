@@ -192,7 +192,7 @@ export interface RequestOptions extends ConsumeOptions {
   /**
    * The request's id, 1 to 255 characters, such as the number of an order or a job. A repetition, from any process, gets the decision of the
    * charged request again (`repeated: true`), and charges nothing, at most `repeats` times. Verify an id that a client sends, because a client
-   * could send different requests with one id: see https://github.com/headgate/headgate/blob/main/docs/features.md#request-ids. A denied request
+   * could send different requests with one id: see https://github.com/headgate/headgate/blob/main/docs/request-ids.md. A denied request
    * charges nothing, so its id can be tried again. Ids of different keys are different. Needs a limiter without concurrency policies.
    */
   id?: string | undefined;

@@ -11,8 +11,8 @@ import {
   addDenial,
   hourOf,
   MAX_KEYS_PER_HOUR,
-  parseRecord,
-  recordText,
+  parseDenials,
+  denialsText,
   type DenialCount,
   type KeyDenials,
 } from '../../src/stores/counts/denials.js';
@@ -164,7 +164,7 @@ describe('records of denials', () => {
         sink,
         async (owner) => {
           const text = await clients.redis.hget(deniedKey(prefix, hour), owner);
-          return text === null ? undefined : parseRecord(text, hour);
+          return text === null ? undefined : parseDenials(text, hour);
         },
       ];
     },
@@ -187,7 +187,7 @@ describe('records of denials', () => {
       sink.write(MESSAGE, new Map(), all.slice(3));
       await until(async () => (await read('api:a'))?.causes.get('minute')?.get(hour + 59 * 60_000) === 4);
       const found = (await read('api:a'))!;
-      expect(recordText(found, hour)).to.equal(recordText(expected!, hour));
+      expect(denialsText(found, hour)).to.equal(denialsText(expected!, hour));
       expect(found.causes.get('minute')!.get(hour + 5 * 60_000)).to.equal(14);
     });
 

@@ -84,6 +84,33 @@ for (const [kind, open] of Object.entries(places))
       await until(async () => (await facts()).some(([, , certain, likely]) => certain && likely));
     });
 
+    it('judges a key by the states that it used, of buckets, too', async () => {
+      const tiers = {
+        free: ['token-bucket 10/1h burst 2', 'm=5/1h'],
+        pro: ['token-bucket 100/1h', 'm=5/1h'],
+        max: ['m=50/1h'],
+      };
+      const limiter = make({ name: 'api', store: place.store, tiers });
+      await known('api');
+      const likely = async (key: string) =>
+        (await place.admin.key(key, { name: 'api' })).flatMap((view) => (view.likely ? [view.tier] : []));
+      const listed = async () =>
+        (await all(place.admin.limited({ name: 'api' }))).map((find) => [find.key, find.tier, find.likely]);
+      // A bucket of another rate is another state, although its name and its window are the same.
+      await limiter.consume('pro', { tier: 'pro' });
+      expect(await likely('pro')).to.deep.equal(['pro']);
+      // An untouched bucket whose burst is not its limit is not used.
+      await limiter.consume('max', { tier: 'max', cost: 6 });
+      expect(await likely('max')).to.deep.equal(['max']);
+      expect(await listed()).to.deep.equal([['max', 'free', false]]);
+      const search = await place.admin.keys({ name: 'api', kinds: ['admitted'] });
+      const tier = (await all(search)).flatMap((find) => (find.kind === 'admitted' ? [find.tier] : []));
+      expect(tier).to.have.members(['pro', 'max']);
+      await limiter.consume('full', { tier: 'free', cost: 2 });
+      const [view] = await place.admin.key('full', { name: 'api' });
+      expect(view!.policies[0]).to.include({ limit: 10, burst: 2, remaining: 0 });
+    });
+
     it('says that a reset frees the slots of running work', async () => {
       const limiter = make({ name: 'api', store: place.store, policies: ['concurrency 1/1m'] });
       await known('api');

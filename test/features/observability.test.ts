@@ -14,7 +14,7 @@ import type { DecisionMessage, HealthMessage, StoreMessage } from '../../src/con
 import { openLimiters } from '../../src/contract/gauges.js';
 import { createLimiter, memoryStore, type Limiter, type Policy, type Store } from '../../src/index.js';
 import type { Query, Reply, Subject } from '../../src/stores.js';
-import { Slots } from '../../src/limiter/slots.js';
+import { ProcessSlots } from '../../src/features/slots/process-slots.js';
 import { ROWS } from '../../src/telemetry/metrics.js';
 import { instrument } from '../../src/telemetry/opentelemetry.js';
 import { redisStore } from '../../src/stores/redis/redis.js';
@@ -381,7 +381,7 @@ describe('headgate/opentelemetry', () => {
 
   it('counts no slot whose lease has ended, and does not keep them', async () => {
     let now = 0;
-    const slots = new Slots(() => now);
+    const slots = new ProcessSlots(() => now);
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 1e5, lease: '1m' });
     const take = async (name: string) => {
       const { policies } = await limiter.acquire('k');
@@ -412,7 +412,7 @@ describe('headgate/opentelemetry', () => {
 
   it('counts slots until the end of the longest lease of the admitting policies', async () => {
     let now = 0;
-    const slots = new Slots(() => now);
+    const slots = new ProcessSlots(() => now);
     const lease = (name: string, ms: number, limit: number): Policy => ({
       ...{ name, algorithm: 'concurrency', limit, lease: ms },
     });
@@ -437,7 +437,7 @@ describe('headgate/opentelemetry', () => {
 
   it('looks for ended slots more rarely while more slots are held', async () => {
     let reads = 0;
-    const slots = new Slots(() => (reads++, 0));
+    const slots = new ProcessSlots(() => (reads++, 0));
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 1, lease: '1m' });
     const { policies } = await limiter.acquire('k');
     for (let i = 0; i < 5000; i++)

@@ -8,9 +8,12 @@ import {
   type Limiter,
   type Store,
 } from 'headgate';
+import { onAbort } from '../../src/common/abort.js';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/hold-queue.js';
 import { WaitingRoom } from '../../src/limiter/waiting/waiting-room.js';
+import { idsOf } from '../../src/contract/dimension-sets.js';
+import { subjectOf } from '../../src/contract/dimensions.js';
 import { runs } from '../support/random.js';
 import { waitRequest } from '../support/requests.js';
 import { countedServer } from '../support/counted-server.js';
@@ -1087,4 +1090,63 @@ describe('limiter.wait', () => {
       expect(calls).to.be.within(2, 6);
     });
   }
+});
+
+describe('a line that moves to another gate while its charge is given back', () => {
+  it('is asked about by that gate alone, so that a newcomer passes no request in a question', async () => {
+    const timing = new TestTiming();
+    const policies = [
+      { name: 'all', limit: 1000, window: '1h' },
+      { name: 'own', limit: 1000, window: '1h', by: 'org' },
+    ] as const;
+    const limiter = limiterOn(memory(timing.clock), { policies });
+    const key = { key: 'k', org: 'o' };
+    const [all, own] = idsOf(subjectOf(limiter.set, key, []));
+    const [returned, answered] = [new AbortController(), new AbortController()];
+    const until = ({ signal }: AbortController) =>
+      new Promise((resolve) => onAbort(signal, () => resolve(0)));
+    const script: (() => Promise<LimiterDecision>)[] = [];
+    const room = new WaitingRoom(100, 100, timing, {
+      isShared: false,
+      decide: ({ set }) => script.shift()?.() ?? limiter.decide(key, 1, set),
+      hold: async (decision) => decision,
+    });
+    const admitted: string[] = [];
+    const wait = (name: string, priority = 0) =>
+      void room
+        .wait(waitRequest(key, limiter.set, { priority }), [all!, own!])
+        .then(() => admitted.push(name), String);
+    await limiter.decide({ key: 'k', org: 'other' }, 1000);
+    wait('first');
+    await timing.advance(0);
+    wait('second');
+    await limiter.reset({ key: 'k' });
+    await limiter.decide({ key: 'other', org: 'o' }, 1000);
+    // The first is denied by its org, and another process gives units back before the second is asked about.
+    script.push(
+      async () => limiter.decide(key, 1),
+      async () => {
+        await limiter.reset({ org: 'o' });
+        const decision = await limiter.decide(key, 1);
+        const cancel = decision.cancel.bind(decision);
+        decision.cancel = () => until(returned).then(cancel);
+        return decision;
+      },
+    );
+    room.wake([all!]);
+    await timing.advance(0);
+    const late = async () => until(answered).then(() => limiter.decide(key, 1));
+    script.push(late, late);
+    room.wake([own!]);
+    await timing.advance(0);
+    expect(script).to.have.lengthOf(0);
+    returned.abort();
+    await timing.advance(0);
+    wait('urgent', 1);
+    await timing.advance(0);
+    answered.abort();
+    await timing.advance(1000);
+    expect(admitted).to.deep.equal(['first', 'second', 'urgent']);
+    expect(room.size).to.equal(0);
+  });
 });

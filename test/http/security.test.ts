@@ -1,4 +1,4 @@
-// The table "What a client can force" of docs/security.md, row by row.
+// The effects of clients' actions in docs/security.md, "Options that a client can abuse" and "Connections", one by one.
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';

@@ -9,7 +9,7 @@ import type { PolicySet } from '../../src/contract/store.js';
 import { runs } from '../support/random.js';
 import { limiterOn, TestClock } from '../support/clock.js';
 
-/** The number of policies in docs/failure.md. */
+/** The number of policies in docs/memory.md. */
 const MAX_POLICIES = 1000;
 const MINUTE = 60_000;
 

@@ -58,6 +58,7 @@ export async function playLine(
   const ended = Promise.allSettled(waits);
   // By then the store has denied the first one.
   await real.peek(keys, options);
+  model.denials.push({ keys, policy: denial.policy });
   if (admitted.length > 0) return `${variable}: a request that is denied did not wait`;
   await step();
   let count = 0;

@@ -3,16 +3,20 @@ import type { Admin, BannedKey, JudgedKey, KeyView } from 'headgate/admin';
 import { all } from '../admin/stores.js';
 import type { Both } from './actions.js';
 import { compare } from './compare.js';
-import { decide } from './model/decide.js';
+import { decide, wholeOf } from './model/decide.js';
 import type { LimiterModel } from './model/limiter.js';
+import { isBucket } from './model/overrides.js';
 import { SharedCount } from './model/shares.js';
-import { ANY, type Decision, type Policy } from './model/types.js';
+import { ANY, type Algorithm, type Decision, type Policy } from './model/types.js';
+import { likelyOf, rowDiffers, type Judged, type Use } from './tiers.js';
 
 /** The answers of one view: of the administration, the command line, or the page. */
 export interface View {
   readonly name: string;
   /** The most by which the view's clock may differ from the trace's, ms. */
   readonly slack: number;
+  /** Whether its lists leave out denials in tiers that the key does not have, judging by its use. */
+  readonly isOfLikely: boolean;
   key(key: string, dimension?: string): Promise<readonly KeyView[]>;
   limited(): Promise<readonly JudgedKey[]>;
   bans(): Promise<readonly BannedKey[]>;
@@ -22,6 +26,7 @@ export interface View {
 export const adminView = (admin: Admin): View => ({
   name: 'admin',
   slack: 0,
+  isOfLikely: false,
   key: (key, dimension) => admin.key(key, dimension === undefined ? {} : { dimension }),
   limited: () => all(admin.limited()),
   bans: () => all(admin.bans()),
@@ -36,8 +41,7 @@ export async function differenceIn(
   limiters: readonly Both[],
   now: number,
 ): Promise<string | undefined> {
-  const denied = new Denied();
-  const deniedTenants = new Set<string>();
+  const judged = new Map<string, Place>();
   for (const key of KEYS) {
     const views = await view.key(key);
     const asTenant = limiters.some(isOfSlots) ? await view.key(key, 'tenant') : [];
@@ -51,72 +55,39 @@ export async function differenceIn(
           slack: view.slack,
         }));
       if (difference) return `${view.name}, key ${key} of ${both.name}: ${difference}`;
-      addPlaces(denied, both, key, own, now);
-      for (const each of own.filter(({ within }) => within !== undefined)) {
-        if (!isDeniedByPolicies(each)) continue;
-        deniedTenants.add(placeOf(each as never));
-        if (isDemanding(both.model, each, now)) denied.tiersIn(placeOf(each as never)).denying.add(each.tier);
-      }
+      addPlaces(judged, both, key, own, now);
+      addTenants(judged, both, own, now);
     }
   }
-  // Requests without a tenant are a tenant, too, for which nobody can ask by its key.
-  const limited = (await view.limited()).filter(({ key }) => key !== '');
-  const listed = limited.map(placeOf);
-  // Denials in a tier that a key does not seem to have are left out of lists, and the model does not know tiers by use yet.
-  const tiered = limiters.filter(({ model }) => setsOf(model).length > 1).map(({ name }) => `${name} `);
-  const isOpen = (place: string): boolean => tiered.some((name) => place.startsWith(name));
-  const missing = denied.places.filter((each) => !listed.includes(each) && !isOpen(each));
-  const extra = listed.filter((each) => !denied.has(each) && !deniedTenants.has(each));
   const difference =
-    missing.length + extra.length > 0
-      ? `limited: missing ${missing.join('; ')}, not denied ${extra.join('; ')}`
-      : (tiersDiffer(
-          limited.filter((find) => !isOpen(placeOf(find))),
-          denied,
-        ) ?? bansDiffer(await view.bans(), limiters, now, view.slack));
+    listDiffers(await view.limited(), judged, view) ??
+    bansDiffer(await view.bans(), limiters, now, view.slack);
   return difference && `${view.name}: ${difference}`;
 }
 
-/** The tiers that deny a key in one place, and those that read its state and admit it. */
-interface Tiers {
-  readonly denying: Set<string | undefined>;
-  readonly admitting: Set<string | undefined>;
-  /** The number of tiers, those without state of the key included. */
-  count: number;
+/** A key in a dimension of a limiter, and the tiers in which it is judged. */
+interface Place {
+  readonly tiers: readonly Judged[];
+  readonly lately: (policy: string | undefined) => boolean;
+  /** Whether it may be missing in lists, because it has no state. */
+  readonly isOpen?: boolean;
 }
 
-/** The keys that policies deny, by the model. */
-class Denied {
-  readonly #tiers = new Map<string, Tiers>();
-
-  get places(): string[] {
-    return [...this.#tiers].filter(([, { denying }]) => denying.size > 0).map(([place]) => place);
-  }
-
-  has(place: string): boolean {
-    return this.tiersIn(place).denying.size > 0;
-  }
-
-  tiersIn(place: string): Tiers {
-    const tiers = this.#tiers.get(place) ?? { denying: new Set(), admitting: new Set(), count: 0 };
-    this.#tiers.set(place, tiers);
-    return tiers;
-  }
-}
-
-/** Each key is listed once. Its tier denies it, and `certain` says whether all do. */
-function tiersDiffer(limited: readonly JudgedKey[], denied: Denied): string | undefined {
-  const met = new Set<string>();
-  for (const find of limited) {
-    const place = placeOf(find);
-    if (met.has(place)) return `limited: ${place} is listed twice`;
-    met.add(place);
-    if (find.within !== undefined || !denied.has(place)) continue;
-    const { denying, admitting, count } = denied.tiersIn(place);
-    const where = `limited: ${place}, tier ${find.tier ?? '-'}, certain ${String(find.certain)}`;
-    if (find.certain ? admitting.size > 0 : denying.size === count) return `${where}: the model differs`;
-    if (!denying.has(find.tier) && !(find.tier === undefined && find.certain && denying.size > 1))
-      return `${where}: this tier does not deny it`;
+/** Each denied key is listed once, with a tier that denies it, and what is certain about it. */
+function listDiffers(
+  rows: readonly JudgedKey[],
+  judged: ReadonlyMap<string, Place>,
+  { isOfLikely }: View,
+): string | undefined {
+  // Requests without a tenant are a tenant, too, for which nobody can ask by its key.
+  const limited = rows.filter(({ key }) => key !== '');
+  for (const place of new Set([...judged.keys(), ...limited.map(placeOf)])) {
+    const found = limited.filter((row) => placeOf(row) === place);
+    if (found.length > 1) return `limited: ${place} is listed twice`;
+    const { tiers, lately, isOpen } = judged.get(place) ?? { tiers: [], lately: () => false };
+    if (found.length === 0 && isOpen) continue;
+    const difference = rowDiffers(found[0], tiers, { likely: isOfLikely, lately });
+    if (difference) return `limited: ${place} ${difference}`;
   }
   return undefined;
 }
@@ -229,37 +200,39 @@ function differenceOfKey(
         slack,
       );
       if (difference) return `${where}: ${difference}`;
-      // A key that used more than a tier allows, or has state that the tier lacks, has another tier.
-      const hasOther = views.some(
-        ({ likely, name, dimension, within, tier }) =>
-          likely &&
-          name === view.name &&
-          dimension === view.dimension &&
-          within === view.within &&
-          tier !== view.tier,
-      );
-      if (isCharged(model, by, key, policies, now) && !view.likely && !hasOther)
-        return `${where}: has charges, but is unlikely`;
     }
-  return views.some(({ likely }) => likely) || views.length === 0 ? undefined : 'no view is likely';
+  for (const by of new Set(setsOf(model).flatMap(([, policies]) => dimensionsOf(policies)))) {
+    const likely = likelyOf(tiersOf(model, by, key, views, now));
+    for (const { dimension, within, tier, ...view } of views)
+      if (dimension === by && !within && view.likely !== likely.some((each) => each.tier === tier))
+        return `${by} ${tier ?? '-'}: likely is ${view.likely}`;
+  }
+  return undefined;
 }
 
 const orZero = (value: unknown): number => (typeof value === 'number' ? value : 0);
 
-/** Whether a policy has charges of a key. */
-const isCharged = (
+/** The tiers that count by a dimension, with the use of a key. */
+function tiersOf(
   model: LimiterModel,
   by: string,
   key: string,
-  policies: readonly Policy[],
+  views: readonly KeyView[],
   now: number,
-): boolean =>
-  policies.some((policy) => {
-    if (policy.by !== by) return false;
-    const { count } = model.counts.of(model.def.name, { policy, base: policy, isNew: false, key });
-    const look = count.look(now, 0, policy);
-    return look.reset > 0 && policy.algorithm !== 'calendar';
-  });
+): Judged[] {
+  return setsOf(model)
+    .filter(([, policies]) => dimensionsOf(policies).includes(by))
+    .map(([tier]) => {
+      const view = views.find((each) => each.dimension === by && each.tier === tier && !each.within);
+      const { allowed, policy, policies } = decisionOf(model, by, key, tier, now, view);
+      const uses = model.inForce({ [by]: key }, tier, now).map((part, i): Use => {
+        const { limit, algorithm } = part.policy;
+        const used = wholeOf(part.policy) - policies[i]!.remaining;
+        return { count: model.counts.of(model.def.name, part).id, used, limit, algorithm };
+      });
+      return { tier, uses, isDenied: !allowed, policy };
+    });
+}
 
 function answerOf({ allowed, reason, retryAfterMs, policies }: KeyView) {
   return {
@@ -279,22 +252,45 @@ function answerOf({ allowed, reason, retryAfterMs, policies }: KeyView) {
   };
 }
 
-/** Adds the places in which policies deny a key, by the model. */
+/** Adds a key in all its dimensions, as the model judges it. */
 function addPlaces(
-  denied: Denied,
+  judged: Map<string, Place>,
   { name, model }: Both,
   key: string,
   views: readonly KeyView[],
   now: number,
 ): void {
-  for (const [tier, policies] of setsOf(model))
-    for (const dimension of dimensionsOf(policies)) {
-      const view = views.find((each) => each.dimension === dimension && each.tier === tier && !each.within);
-      const tiers = denied.tiersIn(placeOf({ name, dimension, key } as JudgedKey));
-      tiers.count++;
-      if (!decisionOf(model, dimension, key, tier, now, view).allowed) tiers.denying.add(tier);
-      else if (isCharged(model, dimension, key, policies, now)) tiers.admitting.add(tier);
-    }
+  for (const dimension of new Set(setsOf(model).flatMap(([, policies]) => dimensionsOf(policies)))) {
+    const tiers = tiersOf(model, dimension, key, views, now);
+    const lately = (policy: string | undefined) => model.hasDenied(dimension, key, policy);
+    judged.set(placeOf({ name, dimension, key } as JudgedKey), { tiers, lately });
+  }
+}
+
+/** Adds tenants by their views, which were compared with the limiter's own answers. A ban is not in the list. */
+function addTenants(
+  judged: Map<string, Place>,
+  { model }: Both,
+  views: readonly KeyView[],
+  now: number,
+): void {
+  for (const view of views.filter(({ within }) => within !== undefined)) {
+    const place = placeOf(view as never);
+    const { tiers } = judged.get(place) ?? { tiers: [] };
+    const uses = view.policies.map(
+      ({ name, algorithm, windowMs, limit, burst, remaining, share, used }): Use => {
+        const isRate = isBucket({ algorithm: algorithm as Algorithm });
+        const count = [name, windowMs, ...(isRate ? [limit, burst] : [])].join(' ');
+        return {
+          ...{ count, limit, algorithm: algorithm as Algorithm },
+          used: used ?? Math.max(0, (share ?? burst ?? limit) - remaining),
+        };
+      },
+    );
+    const tier = { tier: view.tier, uses, isDenied: isDeniedByPolicies(view), policy: undefined };
+    const isOpen = !isDemanding(model, view, now);
+    judged.set(place, { tiers: [...tiers, tier], lately: () => true, isOpen });
+  }
 }
 
 /** Whether tenants share slots of a limiter. */

@@ -92,7 +92,7 @@ describe('store.check()', () => {
   }
 
   const user = { username: 'headgate', password: 'password' };
-  const acl = /ACL SETUSER (headgate on [^`]*?)\n```/.exec(readFileSync('docs/failure.md', 'utf8'))![1]!;
+  const acl = /ACL SETUSER (headgate on [^`]*?)\n```/.exec(readFileSync('docs/redis.md', 'utf8'))![1]!;
   const withUser =
     (...more: string[]) =>
     (admin: Redis) =>
@@ -430,7 +430,7 @@ describe('a server without Lua', () => {
   for (const kind of serverKinds) {
     it(`is named by a check, and by the first decision, on ${kind}`, () =>
       withoutLua(kind, async (port) => {
-        const fix = /^The server has no Lua, .* module lua: see .*docs\/servers\.md#valkey-without-lua/;
+        const fix = /^The server has no Lua, .* module lua: see .*docs\/versions\.md#valkey-without-lua/;
         only(await found(port), 'error', 'commands', fix);
         const client = new Redis({ port, ...recommended });
         const limiter = createLimiter({

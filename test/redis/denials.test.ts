@@ -8,7 +8,7 @@ import type { Query, Reply } from 'headgate/stores';
 import { redisStore } from 'headgate/redis';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
-import { Denials } from '../../src/stores/redis/local/remembered-denials.js';
+import { RememberedDenials } from '../../src/stores/redis/local/remembered-denials.js';
 import type { PolicySet } from '../../src/contract/store.js';
 import { setOf as setOfDimensions } from '../../packages/testing/src/trace.js';
 import { algorithms, policyOf } from '../support/policies.js';
@@ -91,7 +91,7 @@ describe('law 10: local denials', () => {
           const sets = [setOf(one, ban), setOf(two, ban)];
           let time = 0;
           const store = memoryStore({ clock: () => Math.floor(START + 0.7 + time) });
-          const denials = new Denials(longest, () => time);
+          const denials = new RememberedDenials(longest, () => time);
           for (const { action, key, cost, set: index, before, there, back } of trace) {
             time += before;
             const set = sets[index]!;
@@ -138,10 +138,10 @@ describe('law 10: local denials', () => {
     const query: Query = { set, key: 'key', cost: 1, peek: false, lease: '' };
     const denied: Reply = { now: START, step: 0, ban: 0, verdicts: [5_000, 0, 60_000] };
     let time: number;
-    let denials: Denials;
+    let denials: RememberedDenials;
     beforeEach(() => {
       time = 1_000;
-      denials = new Denials(60_000, () => time);
+      denials = new RememberedDenials(60_000, () => time);
     });
 
     it('that a denial from before a refund is stale, however late it arrives', () => {
@@ -244,7 +244,7 @@ describe('law 10: local denials', () => {
         ]);
         const query: Query = { set: counting, key: 'a', cost: 1, peek: false, lease: '' };
         const reply = (...verdicts: number[]): Reply => ({ now: 0, step: 0, ban: 0, verdicts });
-        const denials = new Denials(1e9, () => now);
+        const denials = new RememberedDenials(1e9, () => now);
         let now = 0;
         denials.learn(query, reply(0, 3, 60_000, 9_000, 0, 9_000), now);
         expect(denials.recall(query)).to.equal(undefined);

@@ -1,4 +1,4 @@
-// The programs of docs/migrating run, and each program after the move behaves like the program before it.
+// The programs of docs/migrating and examples/legacy run, and each program after the move behaves like the program before it.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -11,19 +11,19 @@ const pages = readdirSync(`${root}docs/migrating`)
   .map((name) => readFileSync(`${root}docs/migrating/${name}`, 'utf8'))
   .join('\n');
 
-/** The programs before and after, of the section that begins with such a heading. */
-function programs(heading: string): { before: string; after: string } {
+const legacy = (file: string): string => readFileSync(`${root}examples/legacy/${file}`, 'utf8');
+
+/** The program before the move, in `examples/legacy`, and that after, of the section that begins with such a heading. */
+function programs(file: string, heading: string): { before: string; after: string } {
   const [, section] = pages.split(`# ${heading}\n`);
-  const [before, after] = [...section!.matchAll(/^```[jt]s\n(.*?)^```$/gms)].map(([, code]) => code!);
-  return { before: before!, after: after! };
+  expect(section, heading).to.contain(`[before](../../examples/legacy/${file})`);
+  const [, after] = /^```[jt]s\n(.*?)^```$/ms.exec(section!)!;
+  return { before: legacy(file), after: after! };
 }
 
-/** The programs before and after the move of a NestJS app, in `examples/legacy`. */
-function nestPrograms(name: string): { before: string; after: string } {
-  const [before, after] = [name, `${name}-moved`].map((file) =>
-    readFileSync(`${root}examples/legacy/${file}.ts`, 'utf8'),
-  );
-  return { before: before!, after: after! };
+/** The programs before and after a move that are both in `examples/legacy`. */
+function legacyPrograms(name: string, extension = 'ts'): { before: string; after: string } {
+  return { before: legacy(`${name}.${extension}`), after: legacy(`${name}-moved.${extension}`) };
 }
 
 /** A program with other texts in place of those that it must contain. */
@@ -97,7 +97,7 @@ describe('docs/migrating', function () {
   });
 
   it('express-rate-limit 5: max 0, onLimitReached and the draft’s headers', async () => {
-    const { before, after } = programs('From versions 5 to 7');
+    const { before, after } = legacyPrograms('express-rate-limit-5', 'mjs');
     for (const code of [before.replace("'express-rate-limit'", "'express-rate-limit5'"), after]) {
       const { url, output } = await serve(code);
       expect(await statuses(4, `${url}/health`)).to.deep.equal([200, 200, 200, 200]);
@@ -109,7 +109,7 @@ describe('docs/migrating', function () {
   });
 
   it('express-slow-down: what comes too fast is delayed, not denied', async () => {
-    const { before, after } = programs('From express-slow-down');
+    const { before, after } = programs('express-slow-down.ts', 'From express-slow-down');
     for (const code of [before, after]) {
       const { url } = await serve(code);
       // The question whether the server is there may have been the first of the two at once.
@@ -127,7 +127,7 @@ describe('docs/migrating', function () {
   });
 
   it('@nestjs/throttler: the module’s limit, a handler’s own, and none', async () => {
-    const { before, after } = nestPrograms('throttler');
+    const { before, after } = legacyPrograms('throttler');
     for (const code of [before, after]) {
       const { url } = await serve(code);
       const { headers } = await fetch(`${url}/list`);
@@ -141,7 +141,7 @@ describe('docs/migrating', function () {
   });
 
   it('@nestjs/throttler: one of several named limits is skipped or replaced, and each handler has a quota', async () => {
-    const { before, after } = nestPrograms('throttler-named');
+    const { before, after } = legacyPrograms('throttler-named');
     for (const code of [before, after]) {
       const { url } = await serve(code);
       expect(await statuses(3, `${url}/list`)).to.deep.equal([200, 200, 429]);
@@ -155,7 +155,7 @@ describe('docs/migrating', function () {
     ['hono-rate-limiter', ['ratelimit-limit', 'ratelimit-remaining']],
   ] as const)
     it(`${name}: the quota, the key, the fields and the exceptions stay`, async () => {
-      const { before, after } = programs(`From ${name}`);
+      const { before, after } = programs(`${name}.mjs`, `From ${name}`);
       for (const code of [before, after]) {
         const { url } = await serve(
           code
@@ -178,7 +178,7 @@ describe('docs/migrating', function () {
     });
 
   it('@nestjs/throttler: a throttler’s own getTracker and generateKey', async () => {
-    const { before, after } = nestPrograms('throttler-tracker');
+    const { before, after } = legacyPrograms('throttler-tracker');
     for (const code of [before, after]) {
       const { url } = await serve(code);
       const ask = async (path: string, account?: string): Promise<number> =>
@@ -195,7 +195,7 @@ describe('docs/migrating', function () {
   });
 
   it('rate-limiter-flexible: a login, with the right password after too many wrong ones', async () => {
-    const { before, after } = programs('A login: `consumedPoints > points`');
+    const { before, after } = programs('flexible-login.ts', 'A login: `consumedPoints > points`');
     for (const code of [before, after]) {
       const { url } = await serve(code);
       const logIn = async (user: string, password: string): Promise<number> => {
@@ -217,7 +217,7 @@ describe('docs/migrating', function () {
   });
 
   it('rate-limiter-flexible with duration 0', async () => {
-    const { before, after } = programs('Points that never come back (`duration: 0`)');
+    const { before, after } = programs('flexible-trial.ts', 'Points that never come back (`duration: 0`)');
     const expected = ['use 1: 2 left', 'use 2: 1 left', 'use 3: 0 left', 'use 4: the trial is over'];
     expect(await printed(before)).to.deep.equal(expected);
     expect(await printed(after)).to.deep.equal(expected);
@@ -225,7 +225,7 @@ describe('docs/migrating', function () {
 
   for (const from of ['bottleneck', 'p-limit, p-throttle, p-queue and axios-rate-limit']) {
     it(`${from.split(',')[0]}: two jobs at a time, in order`, async () => {
-      const { before, after } = programs(`From ${from}`);
+      const { before, after } = programs(`${from.split(',')[0]}.ts`, `From ${from}`);
       for (const code of [before, after]) {
         const lines = await printed(code);
         const begun = lines.filter((line) => line.endsWith('begins'));
@@ -237,7 +237,7 @@ describe('docs/migrating', function () {
     });
 
     it(`${from.split(',')[0]}: no job of 3,000 is rejected`, async () => {
-      const after = changed(programs(`From ${from}`).after, [
+      const after = changed(programs(`${from.split(',')[0]}.ts`, `From ${from}`).after, [
         ["['a', 'b', 'c', 'd']", 'Array.from({ length: 3000 }, (_, i) => `${i}`)'],
         ['resolve, 120', 'resolve, 1'],
       ]).replace('gcra 20/1s', 'gcra 5000/1s');
@@ -251,7 +251,7 @@ describe('docs/migrating', function () {
     "limitFetch(fetch, 'concurrency 10/30s').schedule(fn)",
   ]) {
     it(`the table's ${row}: no job of 3,000 is rejected`, async () => {
-      expect(pages).to.contain(`| \`${row}\``);
+      expect(pages).to.contain(`: \`${row}\``);
       const [made] = row.replace('limit: 50', 'limit: 2000').replace('50/1s', '2000/1s').split('.schedule');
       const code = `
         import { limitFetch } from 'headgate/fetch';

@@ -23,7 +23,7 @@ describe('docs/limiter.md and docs/decision.md', () => {
       ...Object.getOwnPropertyNames(Object.getPrototypeOf(limiter)),
     ];
     const page = read('docs/limiter.md');
-    const missing = ofLimiter.filter((name) => !hidden.includes(name) && !page.includes(`| \`${name}`));
+    const missing = ofLimiter.filter((name) => !hidden.includes(name) && !page.includes(`- **\`${name}`));
     expect(missing).to.deep.equal([]);
     for (const name of [
       'allowed',
@@ -34,7 +34,7 @@ describe('docs/limiter.md and docs/decision.md', () => {
       'settle(actual)',
       'cancel()',
     ])
-      expect(read('docs/decision.md')).to.contain(`| \`${name}\``);
+      expect(read('docs/decision.md')).to.contain(`- **\`${name}\``);
     expect(decision).to.have.property('charged');
     await limiter.close();
   });

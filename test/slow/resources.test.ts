@@ -20,7 +20,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'http/client-key.ts': 128, // prefix lengths
   'http/closed-connections.ts': 700, // open requests on one connection
   'limiter/lifetime.ts': 1000, // open requests
-  'limiter/slots.ts': 12_001, // held slots
+  'features/slots/process-slots.ts': 12_001, // held slots
   'limiter/waiting/waiting-queues.ts': 400, // maxWaiting
   'limiter/waiting/waiting-room.ts': 400, // maxWaiting
   'telemetry/names.ts': 200,
@@ -31,7 +31,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'stores/memory/memory-store.ts': 500, // names of limiters
   'stores/journal.ts': 500, // names of limiters
   'stores/redis/redis-store.ts': 1000,
-  'features/returns.ts': 100_001,
+  'features/charge-history.ts': 100_001,
   'stores/memory/selections.ts': 1001,
   'stores/redis/local/watched-keys.ts': 10_000,
   'stores/counts/traffic-counts.ts': 1000, // counted keys of a second
@@ -51,7 +51,7 @@ const PASSING = [
   'limiter/waiting/wake-ups',
   'http/closed-connections',
   'algorithms/concurrency',
-  'limiter/slots',
+  'features/slots/process-slots',
   'limiter/guard/backlog',
   'stores/redis/calls/batch',
 ];
@@ -60,7 +60,7 @@ const OF_LIMITERS = [
   'limiter/guard/breaker',
   'limiter/guard/circuit',
   'stores/redis/local/watched-keys',
-  'stores/redis/local/returns',
+  'stores/redis/local/slice-rests',
 ];
 
 describe('resources', function () {

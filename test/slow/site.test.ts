@@ -19,30 +19,30 @@ import { axe, playgroundPage, VIOLATIONS } from './site/playground-page.js';
 const root = new URL('../../', import.meta.url).pathname;
 
 const TEN = [
-  ...['index', 'docs/README', 'docs/features', 'docs/options', 'docs/errors', 'docs/failure', 'docs/redis'],
+  ...['index', 'docs/README', 'docs/queues', 'docs/options', 'docs/errors', 'docs/failure', 'docs/redis'],
   ...['docs/api/README', 'CHANGELOG', 'errors/HEADGATE_INVALID_OPTION'],
 ];
 
 /** Questions of newcomers and words of other libraries, and the page with the answer. */
 const QUESTIONS = [
   ['throttle', 'docs/migrating'],
-  ['debounce', 'docs/words'],
-  ['quota', 'docs/words'],
-  ['burst', 'docs/choosing'],
-  ['penalty box', 'docs/words'],
-  ['leaky bucket as a queue', 'docs/features'],
-  ['adaptive', 'docs/words'],
+  ['debounce', 'docs/concepts'],
+  ['quota', 'docs/concepts'],
+  ['burst', 'docs/algorithms'],
+  ['penalty box', 'docs/concepts'],
+  ['leaky bucket as a queue', 'docs/queues'],
+  ['adaptive', 'docs/concepts'],
   ['points', 'docs/migrating/rate-limiter-flexible'],
-  ['hits', 'docs/words'],
-  ['behind a proxy', 'docs/keys'],
+  ['hits', 'docs/concepts'],
+  ['behind a proxy', 'docs/proxies'],
   ['Redis Cluster', 'docs/redis'],
   ['hashKeys', 'docs/redis'],
   ['HEADGATE_NO_CLIENT_IP', 'docs/errors'],
   ['Retry-After', 'docs/headers'],
   ['express-slow-down', 'docs/migrating'],
-  ['sliding window', 'docs/choosing'],
+  ['sliding window', 'docs/algorithms'],
   ['local count', 'docs/failure'],
-  ['concurrency', 'docs/features'],
+  ['concurrency', 'docs/concurrency'],
   ['Prometheus', 'docs/observability'],
 ] as const;
 
@@ -109,7 +109,7 @@ describe('the site of the documentation', function () {
   });
 
   it('a group of programs has a tab for each framework', () => {
-    const html = htmlOf.get('docs/README.html')!;
+    const html = htmlOf.get('docs/agents.html')!;
     for (const name of ['Express', 'Fastify', 'NestJS', 'Hono'])
       expect(html).to.include(`data-title="${name}"`);
   });

@@ -1,4 +1,4 @@
-// The table of docs/servers.md: a version is tested if it is installed for `npm run test:all`.
+// The table of docs/versions.md: a version is tested if it is installed for `npm run test:all`.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ const read = (file: string): string => readFileSync(join(root, file), 'utf8');
 
 /** The rows of the table, by software: tested and expected versions. */
 const rows = new Map(
-  [...read('docs/servers.md').matchAll(/^\| ([^|]+?) +\| ([^|]+?) +\| ([^|]+?) +\|/gm)].map(
+  [...read('docs/versions.md').matchAll(/^\| ([^|]+?) +\| ([^|]+?) +\| ([^|]+?) +\|/gm)].map(
     ([, software = '', tested = '', expected = '']) => [
       software.replace(/^`([^`]+)`.*/, '$1'),
       { tested, expected },
@@ -76,7 +76,7 @@ describe('the table of versions', () => {
       const { stdout } = spawnSync(findProgram(program), ['--version'], { encoding: 'utf8' });
       const [, version = ''] = /(?:v=|PostgreSQL\) )(\d+\.\d+)/.exec(stdout)!;
       const [tested = ''] = versionsOf(rows.get(software)!.tested);
-      expect(version.startsWith(`${tested}`), `${version}, not ${tested}: correct docs/servers.md`).to.equal(
+      expect(version.startsWith(`${tested}`), `${version}, not ${tested}: correct docs/versions.md`).to.equal(
         true,
       );
     });

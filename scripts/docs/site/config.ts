@@ -60,7 +60,7 @@ export default defineConfig({
         text: 'Headgate',
         items: [
           { text: 'Five minutes', link: '/' },
-          { text: 'All pages by task', link: '/docs/README' },
+          { text: 'All pages', link: '/docs/README' },
         ],
       },
       ...navigationOf(read('docs/README.md')).map((group) => ({

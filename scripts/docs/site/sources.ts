@@ -118,7 +118,7 @@ export function errorPages(errors: string): SitePage[] {
 const atDocs = (target: string): string =>
   target.startsWith('#') ? `../docs/errors.md${target}` : `../docs/${target}`;
 
-/** The navigation: the tables of docs/README.md. */
+/** The navigation: the links of docs/README.md. */
 export function navigationOf(index: string): NavigationGroup[] {
   return index
     .split(/^## /m)

@@ -1,5 +1,5 @@
 import { deniedKey, hourKey, minuteKey, namesKey, topKey } from '../../stores/redis/operators/count-keys.js';
-import { hoursUntil, parseRecord, type KeyDenials } from '../../stores/counts/denials.js';
+import { hoursUntil, parseDenials, type KeyDenials } from '../../stores/counts/denials.js';
 import {
   isOfDay,
   minuteOf,
@@ -90,7 +90,7 @@ export class CountReader {
     return owners.map((_, i) =>
       hours.flatMap((hour, at) => {
         const text = (records[at] as (string | null)[])[i];
-        return (typeof text === 'string' && parseRecord(text, hour)) || [];
+        return (typeof text === 'string' && parseDenials(text, hour)) || [];
       }),
     );
   }

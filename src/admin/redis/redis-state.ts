@@ -16,6 +16,7 @@ import {
   type Hash,
 } from '../../stores/keys.js';
 import { PROBE_SCOPE } from '../../contract/health.js';
+import { strikesOf } from '../../features/bans/saved-ban.js';
 import { overrideIndexKey, ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
 import type { LiveLimiter } from '../../features/overrides/redis-check.js';
 import { bookKeys } from '../../stores/redis/operators/ban-book.js';
@@ -221,7 +222,7 @@ export class RedisState implements State {
     ]);
     if (reply instanceof Error) throw reply;
     const { now, ban } = reply!;
-    return { bannedForMs: ban, ...parseBan(value as string | null, now) };
+    return { bannedForMs: ban, ...strikesOf(value as string | null, now) };
   }
 
   async setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<string | undefined> {
@@ -250,7 +251,7 @@ export class RedisState implements State {
     return this.#calls.call('ZRANGEBYSCORE', index, String(time), '+inf') as Promise<string[]>;
   }
 
-  async *records(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
+  async *overrideRecords(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
     const wanted = (await this.#overriddenSince((await this.now()) - CLOCK_TOLERANCE_MS)).filter(isWanted);
     for (let at = 0; at < wanted.length; at += BATCH_SIZE) {
       const some = wanted.slice(at, at + BATCH_SIZE);
@@ -260,7 +261,7 @@ export class RedisState implements State {
     }
   }
 
-  recordOfAll(name: string): Promise<unknown> {
+  overrideRecordOfAll(name: string): Promise<unknown> {
     return this.#calls.call('GET', recordKey(this.#prefix, ownerTextOfAll(name)));
   }
 
@@ -316,11 +317,4 @@ function ignoreOther(error: unknown): undefined {
 /** Also ignores a missing permission. */
 function ignoreUnreadable(error: unknown): undefined {
   if (!isUnreadable(error)) throw error;
-}
-
-/** The other values of a ban's state, as written by `features/bans/ban.lua`. */
-function parseBan(value: string | null, now: number): { denials: number; lastBanMs: number } {
-  const numbers = /^\d+( \d+){4}$/.test(value ?? '') ? value!.split(' ').map(Number) : [];
-  const [denials = 0, counted = 0, , , lastBanMs = 0] = numbers;
-  return { denials: counted > now ? denials : 0, lastBanMs };
 }

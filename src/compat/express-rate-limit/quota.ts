@@ -28,7 +28,7 @@ export class Quota implements Counter {
   readonly #setOf = memo(MAX_COMPILED_LIMITS, (limit: number) =>
     this.#limiter.compile([this.#policy(limit)]),
   );
-  readonly #denials = new Denials();
+  readonly #denials = new ShownDenials();
   readonly #now: () => number;
 
   /** @param now returns the store's time of the latest decision */
@@ -128,7 +128,7 @@ interface DeniedKey {
  * The number of this process' denials per key and window. The number is only shown, and does not decide anything here, but
  * express-slow-down, with a limit of 0, computes a delay from the number.
  */
-class Denials {
+class ShownDenials {
   /** The denied keys, in the order of their windows' ends. */
   readonly #keys = new Map<string, DeniedKey>();
 

@@ -38,7 +38,7 @@ export function clientChanges(
 }
 
 /** Adds the limits that overrides give the keys to a reply. */
-export function withLimits(places: readonly Place[], reply: Reply): Reply {
+export function replyWithLimits(places: readonly Place[], reply: Reply): Reply {
   if (places.every(({ policies, part }) => policies === part.set.policies)) return reply;
   const limits: number[] = [];
   for (const { policies, part } of places) part.at.forEach((n, i) => (limits[n] = policies[i]!.limit));

@@ -2,7 +2,7 @@ import { OVERRIDE_TAG, recordDimensions } from '../../contract/overrides.js';
 import type { UsageReply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
-import { clientChanges, recordsOf, waitAcross, withLimits } from './key-limits.js';
+import { clientChanges, recordsOf, replyWithLimits, waitAcross } from './key-limits.js';
 import { changeArgs, decisionArgs, RECORDS_SENT, SentRecords } from './sent-records.js';
 
 /** Decides by other limits, which operators set for a key or for all keys. */
@@ -37,7 +37,7 @@ export const overrides: Feature = {
   readUsage,
   correct: clientChanges,
   report: waitAcross,
-  verdicts: withLimits,
+  verdicts: replyWithLimits,
   usage: recordsOf,
 };
 

@@ -108,6 +108,6 @@ function parseRecordReply(reply: unknown): RecordReply {
 function warnOfUnlisted(error: Error): void {
   warnOnce(
     'HEADGATE_OVERRIDES_UNLISTED',
-    `An override is in force, but \`headgate overrides\` will not show it: ${error.message} ${DOCS}/failure.md lists the permissions.`,
+    `An override is in force, but \`headgate overrides\` will not show it: ${error.message} ${DOCS}/redis.md lists the permissions.`,
   );
 }

@@ -1,4 +1,4 @@
-import { leaseTag } from '../../contract/shares.js';
+import { leaseTag } from './lease-name.js';
 import { holdsSlots, type Query } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
 import { text } from '../layout.js';

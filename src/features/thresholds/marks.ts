@@ -1,5 +1,5 @@
 import type { Crossing } from '../../contract/crossing.js';
-import { idOf } from '../returns.js';
+import { idOf } from '../charge-history.js';
 
 /** The tag of the marks of reported thresholds. Unlike the tags of state, the tags of features begin with a capital letter. */
 export const THRESHOLD_TAG = 'T1:';

@@ -10,7 +10,7 @@ export interface FailureOptions {
    */
   onStoreError?: 'local' | 'allow' | 'deny' | 'throw' | undefined;
   /**
-   * For `'local'`: this process' share of each limit, above 0 and up to 1. The result is rounded down, but is at least 1: a share of 0.1 of a
+   * For `'local'`: this process' share of each limit. The result is rounded down, but is at least 1: a share of 0.1 of a
    * limit of 5 is 1. @default 1
    */
   localShare?: number | undefined;

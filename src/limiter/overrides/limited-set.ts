@@ -4,7 +4,7 @@ import type { PolicySet } from '../../contract/store.js';
 import { variant } from '../../contract/variant.js';
 
 /** A set with the limits of an override, as a reply contains them. */
-export const withLimits = (set: PolicySet, limits: readonly number[]): PolicySet => {
+export const limitedSet = (set: PolicySet, limits: readonly number[]): PolicySet => {
   const change = () => ({ policies: set.policies.map((policy, i) => limitedTo(policy, limits[i]!)) });
   return variant(set, 'limits', change, limits.join(' '));
 };

@@ -126,6 +126,7 @@ export class Questions {
     const answers = await Promise.allSettled(
       all.map(({ line, link }, i) => {
         line.askedAt = asked;
+        link.value.asker = gate;
         // The tenants of slots have a line of processes each.
         const waits = isFair ? all.findLast((each) => each.line === line)!.link.after !== undefined : !isAll;
         return this.#decide(link.value, i < group.length ? own : setOf(link.value, asked), waits);
@@ -137,10 +138,12 @@ export class Questions {
       const { line, link } = all[i]!;
       const isDue = i >= group.length;
       const answer = answers[i]!;
-      // The line of an earlier waiter may stand at another gate by now.
-      const isHere = line.gate === gate;
-      if (answer.status === 'rejected') this.#members.leave(line, link, answer.reason);
-      else if (!answer.value.allowed) {
+      // The line of an earlier waiter may stand at another gate by now, which may have asked again.
+      const isOwn = link.value.asker === gate;
+      const isHere = isOwn && line.gate === gate;
+      if (answer.status === 'rejected') {
+        if (isOwn) this.#members.leave(line, link, answer.reason);
+      } else if (!answer.value.allowed) {
         if (!isHere) continue;
         const own = this.#deny(gate, all[i]!, answer.value, isDue);
         sleep ||= own;
@@ -150,7 +153,7 @@ export class Questions {
     await Promise.all(givenBack);
     for (const { line, link } of all) {
       const waiter = link.value;
-      if (waiter.state !== ASKED) continue;
+      if (waiter.state !== ASKED || waiter.asker !== gate) continue;
       waiter.state = QUEUED;
       if (waiter.error === undefined) continue;
       const own = line.gate!;

@@ -2,6 +2,7 @@ import type { Costs } from '../../contract/costs.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
 import type { WaitRequest } from '../request.js';
+import type { Gate } from './waiting-line.js';
 import { forWaiting } from './waiting-set.js';
 
 // The states of a waiter.
@@ -24,6 +25,8 @@ export interface Waiter {
   readonly resolve: (decision: LimiterDecision) => void;
   readonly reject: (error: unknown) => void;
   state: typeof QUEUED | typeof ASKED | typeof HELD | typeof DONE;
+  /** The gate of the last question about the waiter. The answer to an earlier one, from where its line stood before, does not count. */
+  asker: Gate | undefined;
   /** Stops the waiter's timer, and stops listening to its signal. */
   stop: () => void;
   /**

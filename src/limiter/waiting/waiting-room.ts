@@ -103,6 +103,7 @@ export class WaitingRoom {
         resolve,
         reject,
         state: QUEUED,
+        asker: undefined,
         hasPlace,
         turn: undefined,
         error: undefined,

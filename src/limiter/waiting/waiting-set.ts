@@ -2,6 +2,7 @@ import { setsByDimension } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { holdsSlots, type PolicySet } from '../../contract/store.js';
 import { originOf, variant } from '../../contract/variant.js';
+import { countsAttempts, withoutAttempts } from '../../features/attempts/attempts.js';
 
 /**
  * The furthest turn that a waiting request may reserve, ms ahead. Turns lost with a process are over after this time, and a request with a
@@ -46,24 +47,16 @@ export function forWaiting(set: PolicySet, left: number, waited: number): Policy
 
 /** A set that an override made from another set. If the original set is for waiting requests, so is the result. */
 export function asPatient(made: PolicySet, of: PolicySet): PolicySet {
-  if (!originOf(of, 'waiting') || !made.policies.some(({ attempts }) => attempts)) return made;
+  if (!originOf(of, 'waiting') || !countsAttempts(made)) return made;
   return variant(made, 'waiting', () => ({
     policies: made.policies.map((policy) => patientPolicy(policy, 0)),
   }));
 }
-
-/** The policies in sets for waiting requests that count attempts otherwise. */
-const ofAttempts = new WeakSet<CompiledPolicy>();
-
-/** Whether the charge of an admitted request stays after another limiter's denial, even if the request has waited. */
-export const keepsAttempts = (policy: CompiledPolicy): boolean => policy.attempts || ofAttempts.has(policy);
 
 function patientPolicy(policy: CompiledPolicy, ahead: number): CompiledPolicy {
   const { attempts, shadow, traits } = policy;
   const reserving = ahead > 0 && !shadow ? traits.reserving?.(ahead) : undefined;
   if (!reserving && !attempts) return policy;
   const { params, traits: changed } = reserving ?? policy;
-  const result = { ...policy, params, traits: { ...traits, ...changed }, attempts: false };
-  if (attempts) ofAttempts.add(result);
-  return result;
+  return withoutAttempts(policy, { params, traits: { ...traits, ...changed } });
 }

@@ -7,9 +7,10 @@ import {
   hourOf,
   leastOf,
   MAX_KEYS_PER_HOUR,
-  parseRecord,
-  recordText,
-  type Denials,
+  parseDenials,
+  denialsText,
+  type DenialCount,
+  type DenialCounts,
 } from './denials.js';
 import { DAY_LIFE_MS, HISTORY_LIFE_MS, isOfDay, SECONDS_LIFE_MS } from './history.js';
 import type { Counted, CountSink, MinuteFields } from './sink.js';
@@ -92,7 +93,7 @@ export class CountRows implements CountSink {
     await within(MAX_IDLE_MS, this.#written ?? Promise.resolve(), () => {});
   }
 
-  write(counted: Counted, minutes: MinuteFields, denials: Denials, start = this.now()): void {
+  write(counted: Counted, minutes: MinuteFields, denials: DenialCounts, start = this.now()): void {
     const at = this.now();
     // A database that does not answer gets no queue of counts.
     if (this.#written) return;
@@ -138,7 +139,7 @@ export class CountRows implements CountSink {
     ];
   }
 
-  #addDenials(key: string, denials: Denials): Promise<void> {
+  #addDenials(key: string, denials: DenialCounts): Promise<void> {
     const add = (row: DeniedRow): DeniedRow => {
       for (const denial of denials) addTo(row, denial);
       return row;
@@ -147,8 +148,8 @@ export class CountRows implements CountSink {
   }
 }
 
-function byRow(denials: Denials): Map<string, Denials> {
-  const rows = new Map<string, Denials>();
+function byRow(denials: DenialCounts): Map<string, DenialCounts> {
+  const rows = new Map<string, DenialCounts>();
   for (const denial of denials) {
     const key = deniedRow(denial.owner, hourOf(denial.minute));
     rows.set(key, [...(rows.get(key) ?? []), denial]);
@@ -156,7 +157,7 @@ function byRow(denials: Denials): Map<string, Denials> {
   return rows;
 }
 
-function addTo(row: DeniedRow, denial: Denials[number]): void {
+function addTo(row: DeniedRow, denial: DenialCount): void {
   const { owner } = denial;
   const hour = hourOf(denial.minute);
   let [text, number] = row[owner] ?? ['', 0];
@@ -166,6 +167,6 @@ function addTo(row: DeniedRow, denial: Denials[number]): void {
     delete row[least];
     number = inherited;
   }
-  text = recordText(addDenial(parseRecord(text, hour), denial), hour);
+  text = denialsText(addDenial(parseDenials(text, hour), denial), hour);
   row[owner] = [text, number + denial.count];
 }

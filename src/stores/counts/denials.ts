@@ -29,7 +29,7 @@ export interface DenialCount {
 }
 
 /** The denials to write. */
-export type Denials = readonly DenialCount[];
+export type DenialCounts = readonly DenialCount[];
 
 /** The cause of a denial in a record: the name of a policy, or a reason after an exclamation mark. It contains no separator. */
 export const causeOf = (policy: string | undefined, reason: string | undefined): string =>
@@ -53,7 +53,7 @@ export class PendingDenials {
   }
 
   /** The next denials to write, which are then no longer pending. */
-  take(): Denials {
+  take(): DenialCounts {
     const taken = [...this.#pending].slice(0, MAX_KEYS_PER_WRITE);
     for (const [id] of taken) this.#pending.delete(id);
     return taken.map(([, denial]) => denial);
@@ -72,7 +72,7 @@ export interface KeyDenials {
  * The record of a key and an hour as text: the first and the last denial, then a line for each cause with pairs of a minute of the hour and a
  * count. `count.lua` writes the same text.
  */
-export function recordText({ first, last, causes }: KeyDenials, hour: number): string {
+export function denialsText({ first, last, causes }: KeyDenials, hour: number): string {
   const lines = [...causes].map(([cause, minutes]) => {
     const pairs = [...minutes].map(([minute, count]) => `${(minute - hour) / MINUTE_MS}:${count}`);
     return `${cause} ${pairs.join(' ')}\n`;
@@ -81,7 +81,7 @@ export function recordText({ first, last, causes }: KeyDenials, hour: number): s
 }
 
 /** Parses a record. @returns undefined if it is not one */
-export function parseRecord(text: string, hour: number): KeyDenials | undefined {
+export function parseDenials(text: string, hour: number): KeyDenials | undefined {
   const [head = '', ...lines] = text.trimEnd().split('\n');
   const times = /^(\d+) (\d+)$/.exec(head);
   if (!times) return undefined;
@@ -94,16 +94,16 @@ export function parseRecord(text: string, hour: number): KeyDenials | undefined 
   return { first: Number(times[1]), last: Number(times[2]), causes };
 }
 
-/** Adds denials to the record of their key and hour. */
-export function addDenial(record: KeyDenials | undefined, denial: DenialCount): KeyDenials {
+/** Adds denials to those of their key and hour. */
+export function addDenial(known: KeyDenials | undefined, denial: DenialCount): KeyDenials {
   const { minute, cause, count, first, last } = denial;
-  if (!record) return { first, last, causes: new Map([[cause, new Map([[minute, count]])]]) };
-  record.first = Math.min(record.first, first);
-  record.last = Math.max(record.last, last);
-  const minutes = record.causes.get(cause);
+  if (!known) return { first, last, causes: new Map([[cause, new Map([[minute, count]])]]) };
+  known.first = Math.min(known.first, first);
+  known.last = Math.max(known.last, last);
+  const minutes = known.causes.get(cause);
   if (minutes) minutes.set(minute, (minutes.get(minute) ?? 0) + count);
-  else if (record.causes.size < MAX_CAUSES) record.causes.set(cause, new Map([[minute, count]]));
-  return record;
+  else if (known.causes.size < MAX_CAUSES) known.causes.set(cause, new Map([[minute, count]]));
+  return known;
 }
 
 /** The least denied key, which leaves for another one. Its successor inherits the number, so that a key with many denials stays. */

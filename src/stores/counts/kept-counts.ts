@@ -4,7 +4,8 @@ import {
   hourOf,
   leastOf,
   MAX_KEYS_PER_HOUR,
-  type Denials,
+  type DenialCount,
+  type DenialCounts,
   type KeyDenials,
 } from './denials.js';
 import { DAY_LIFE_MS, HISTORY_LIFE_MS, isOfDay, MAX_HISTORIES, SECONDS_LIFE_MS } from './history.js';
@@ -60,7 +61,7 @@ export class KeptCounts implements CountSink {
     return this.#hours.get(hour)?.records.get(owner);
   }
 
-  write(counted: Counted, minutes: MinuteFields, denials: Denials, start = this.now()): void {
+  write(counted: Counted, minutes: MinuteFields, denials: DenialCounts, start = this.now()): void {
     const at = this.now();
     this.#seconds = [
       ...this.#seconds.filter((each) => each.at > at - SECONDS_LIFE_MS && each.at <= at),
@@ -76,7 +77,7 @@ export class KeptCounts implements CountSink {
       if (hour <= at - DENIALS_LIFE_MS - HOUR_MS) this.#hours.delete(hour);
   }
 
-  #addDenial(denial: Denials[number]): void {
+  #addDenial(denial: DenialCount): void {
     const hour = hourOf(denial.minute);
     const keys: DeniedKeys = this.#hours.get(hour) ?? { records: new Map(), numbers: new Map() };
     this.#hours.set(hour, keys);

@@ -1,4 +1,4 @@
-import type { Denials } from './denials.js';
+import type { DenialCounts } from './denials.js';
 import type { CountedLimiter } from './traffic-counts.js';
 import type { CountedLatency } from './latency-histogram.js';
 
@@ -48,5 +48,5 @@ export interface CountSink {
    *
    * @param start the start of the minute, ms since 1970; the present one without it
    */
-  write(message: Counted, minutes: MinuteFields, denials: Denials, start?: number): void;
+  write(message: Counted, minutes: MinuteFields, denials: DenialCounts, start?: number): void;
 }

@@ -1,6 +1,6 @@
 import type { CountedDecision } from '../../contract/announcement.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { tenantsOf } from '../../contract/shares.js';
+import { tenantDimension } from '../../contract/shares.js';
 import { keyTextOf, tenantTextOf, type KeyText } from '../keys.js';
 import { causeOf } from './denials.js';
 import { UseHistogram } from './use-histogram.js';
@@ -183,9 +183,10 @@ function decidingKey(decision: CountedDecision): readonly [dimension: string, ke
   if (policy !== undefined) {
     const at = policies.findIndex(({ name }) => name === policy);
     const [own, limitKey] = [set.policies[at]!, policies[at]!.key];
-    const dimension = tenantsOf(own);
-    const tenant = dimension && tenantOf(decision, dimension, limitKey);
-    return dimension !== undefined && tenant ? [dimension, tenant] : [own.by, limitKey];
+    if (own.share === undefined) return [own.by, limitKey];
+    const dimension = tenantDimension(own.by, own.share);
+    const tenant = tenantOf(decision, dimension, limitKey);
+    return tenant ? [dimension, tenant] : [own.by, limitKey];
   }
   const { names = [DEFAULT_DIMENSION], banBy = DEFAULT_DIMENSION } = set.dimensions ?? {};
   const at = reason === 'banned' ? Math.max(0, names.indexOf(banBy)) : 0;

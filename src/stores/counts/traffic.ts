@@ -71,7 +71,7 @@ export class Traffic {
   /** @param announced all limiters of the store */
   constructor(sink: CountSink, settings: Settings, announced: ReadonlySet<Announcement>) {
     this.#sink = sink;
-    this.#used = new UsedKeys(() => sink.now());
+    this.#used = new UsedKeys(sink);
     this.#settings = settings;
     this.#announced = announced;
     this.#skip = this.#randomSkip();

@@ -12,13 +12,13 @@ interface Window {
 
 /** The highest use of each key of a policy in its window, so that a use is counted once per window however often it falls and rises. */
 export class UsedKeys {
-  readonly #now: () => number;
+  readonly #clock: { now(): number };
   readonly #policies = new Map<string, Map<string, Window>>();
   #count = 0;
 
-  /** @param now the time of the store, ms */
-  constructor(now: () => number) {
-    this.#now = now;
+  /** @param clock the time of the store */
+  constructor(clock: { now(): number }) {
+    this.#clock = clock;
   }
 
   /** The keys of a policy. */
@@ -33,7 +33,7 @@ export class UsedKeys {
 
   /** Raises a key to a level. @returns its level in this window before, or -1 */
   raise(keys: Map<string, Window>, key: string, windowMs: number, level: number): number {
-    const now = this.#now();
+    const now = this.#clock.now();
     const known = keys.get(key);
     if (known && now >= known.start && now < known.start + windowMs) {
       const before = known.level;

@@ -4,7 +4,7 @@ import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Keys, Subject } from '../../contract/store.js';
 import type { Feature, Place } from '../../features/feature.js';
-import type { Returns } from '../../features/returns.js';
+import type { TableHistories } from '../../features/charge-history.js';
 import { limitsOf } from '../../features/overrides/key-limits.js';
 import type { IdPlace } from '../../features/ids/id-record.js';
 import type { RequestIds } from '../../features/ids/memory-ids.js';
@@ -76,8 +76,8 @@ export class MemoryPlace implements Place {
     return this.#view.table.pageOf(this.#at).bans;
   }
 
-  get returns(): Returns {
-    return this.#view.table.returns;
+  get histories(): TableHistories {
+    return this.#view.table.histories;
   }
 
   get marks(): Marks {

@@ -6,7 +6,8 @@ import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { MemoryPage, PAGE_BITS, WITHIN } from './page.js';
 import { isOfShares, type StateSummary } from '../state/saved-state.js';
 import { MemoryRecords } from '../../features/overrides/memory-records.js';
-import { Returns } from '../../features/returns.js';
+import { banSummary } from '../../features/bans/saved-ban.js';
+import { TableHistories } from '../../features/charge-history.js';
 import { Selections, type Selection } from './selections.js';
 
 /** Rows that each new key checks, to free expired rows. */
@@ -22,7 +23,7 @@ const MAX_LOOKS_FOR_BAN = 4096;
 const MIN_NAMES_PER_PRUNING = 1000;
 
 const NO_STATE: Omit<StateSummary, 'record'> = {
-  ...{ bannedUntil: 0, denials: 0, countedUntil: 0, lastBanMs: 0 },
+  ...banSummary([]),
   ...{ policies: new Map(), tenants: new Map() },
 };
 
@@ -44,7 +45,7 @@ export class MemoryTable {
   /** The page for each ending of a hash. The length is a power of two. */
   #directory: MemoryPage[];
   readonly #selections: Selections;
-  readonly returns = new Returns();
+  readonly histories = new TableHistories();
   readonly records = new MemoryRecords();
   /** The ban options of the limiters of this name, if any. */
   ban: CompiledBan | undefined;
@@ -101,9 +102,6 @@ export class MemoryTable {
     const record = this.records.of(key);
     if (row === 0) return record === '' ? undefined : { ...NO_STATE, record };
     const page = this.pageOf(row);
-    const [denials = 0, countedUntil = 0, bannedUntil = 0, , , lastBanMs = 0] = page.bans.save(
-      row & WITHIN,
-    ) as number[];
     const policies = new Map<string, number>();
     const tenants = new Map<string, Saved>();
     for (const { number, policy } of this.#selections.policies) {
@@ -112,7 +110,7 @@ export class MemoryTable {
       if (until > 0) policies.set(policy.id, until);
       if (until > 0 && isOfShares(policy.id)) tenants.set(policy.id, column!.save(row & WITHIN));
     }
-    return { bannedUntil, denials, countedUntil, lastBanMs, policies, tenants, record };
+    return { ...banSummary(page.bans.save(row & WITHIN)), policies, tenants, record };
   }
 
   /** The number of times that there was no room for a new key. */

@@ -4,7 +4,7 @@ const isOf = (value: unknown, names: readonly string[]): boolean =>
   ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
   names.every((name) => name in value);
 
-/** Objects of other libraries: the members by which each is known, and the advice. `docs/stores.md` explains each. */
+/** Objects of other libraries: the members by which each is known, and the advice. `docs/postgres.md` explains each. */
 const FOREIGN_OBJECTS: readonly [library: string, members: readonly string[], advice: string][] = [
   ['Knex', ['raw', 'schema', 'client'], 'new Pool({ ...knex.client.connectionSettings, max: 2 })'],
   [
@@ -23,6 +23,6 @@ export function foreignObjectText(value: unknown): string {
   const found = FOREIGN_OBJECTS.find(([, members]) => isOf(value, members));
   if (!found) return "Pass a pool: new Pool() of the package 'pg'.";
   const [library, , advice] = found;
-  const page = `${DOCS}/stores.md#knex-sequelize-drizzle-prisma-postgresjs-and-pglite`;
+  const page = `${DOCS}/postgres.md#knex-sequelize-drizzle-prisma-postgresjs-and-pglite`;
   return `This is an object of ${library}, not a pool of 'pg'. Pass ${advice} (${page})`;
 }

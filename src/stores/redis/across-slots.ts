@@ -14,7 +14,6 @@ import { chargedOf, marksOf, type ChangeReply, type Reply, type UsageReply } fro
 import {
   holdsSlots,
   newCall,
-  perSet,
   type ChargeChange,
   type LeaseChange,
   type PolicySet,
@@ -22,6 +21,7 @@ import {
   type Subject,
 } from '../../contract/store.js';
 import { refusal } from '../../contract/together.js';
+import { countsAttempts } from '../../features/attempts/attempts.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { PartCalls } from './part-calls.js';
@@ -36,8 +36,9 @@ export interface ByOneKey {
 }
 
 /** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other */
-export function checkAcross({ policies, ban }: PolicySet): void {
-  if (policies.some(({ attempts }) => attempts)) throw refusal('attemptsAcross', 'acrossSlots');
+export function checkAcross(set: PolicySet): void {
+  const { ban } = set;
+  if (countsAttempts(set)) throw refusal('attemptsAcross', 'acrossSlots');
   if (ban && ban.after > 0) throw refusal('bansAcross', 'acrossSlots');
 }
 
@@ -50,7 +51,7 @@ export function checkSlots(set: PolicySet): void {
     'HEADGATE_DIMENSIONS',
     `These policies count by keys of several dimensions (${names.join(', ')}), which are in several slots of the cluster. Set ` +
       `slotBy: '${names.at(-1)}' to put all keys of a decision into the slot of that key, or acrossSlots: true to decide ` +
-      `key by key. See "Policies by several keys" in ${DOCS}/redis.md.`,
+      `key by key. See "Policies by several keys" in ${DOCS}/redis-cluster.md.`,
   );
 }
 
@@ -74,7 +75,7 @@ function slotsOf(names: readonly string[]): number {
  *
  * @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other
  */
-export const warnOfHiddenCluster = perSet((set): void => {
+export function warnOfHiddenCluster(set: PolicySet): void {
   const { names = [], acrossSlots } = set.dimensions ?? {};
   const found = `The server is a cluster behind one address, so the keys of the limiter "${set.name}" (${names.join(', ')}) are in several slots.`;
   const fix = `slotBy: '${names.at(-1)}'`;
@@ -88,9 +89,9 @@ export const warnOfHiddenCluster = perSet((set): void => {
   warnOnce(
     'HEADGATE_ACROSS_SLOTS',
     `${found} The limiter decides key by key, with a call for each, and may deny simultaneous requests wrongly. Set ${fix}, or ` +
-      `acrossSlots: true to accept that. See "Policies by several keys" in ${DOCS}/redis.md.`,
+      `acrossSlots: true to accept that. See "Policies by several keys" in ${DOCS}/redis-cluster.md.`,
   );
-});
+}
 
 /**
  * Decides by keys of several dimensions, one after the other. If a key denies, the earlier charges are returned. Until then the charges may

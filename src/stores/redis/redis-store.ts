@@ -26,7 +26,7 @@ import { DEADLINE, Plans } from './calls/plans.js';
 import { ScriptCalls } from './calls/script-calls.js';
 import { decode, pushCosts } from './calls/wire.js';
 import type { Commands, Done } from './clients/commands.js';
-import { Denials } from './local/remembered-denials.js';
+import { RememberedDenials } from './local/remembered-denials.js';
 import { BanBook } from './operators/ban-book.js';
 import { checkServers } from './operators/check.js';
 import type { Finding } from './operators/finding.js';
@@ -75,7 +75,7 @@ export class RedisStore implements Store {
   /** Whether the servers are a cluster, where the keys of a call must be in one slot. */
   #isCluster: boolean;
 
-  readonly #denials: Denials | undefined;
+  readonly #denials: RememberedDenials | undefined;
   readonly #publisher: Publisher | undefined;
   readonly #book: BanBook | undefined;
   readonly #traffic: Traffic | undefined;
@@ -91,7 +91,7 @@ export class RedisStore implements Store {
     this.#stopListening = commands.listen();
     this.#clock = clock;
     this.#plans = new Plans(prefix, text, clock, thresholds === 'stream');
-    this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
+    this.#denials = localDenials === undefined ? undefined : new RememberedDenials(localDenials);
     if (publish !== undefined)
       this.#publisher = new Publisher(this.#announced, commands, {
         ...{ prefix, every: publish, mark },

@@ -57,14 +57,14 @@ export interface RedisStoreOptions {
   /**
    * The time for which a denial may be repeated without a call to the server: at least `'1ms'`, or `false`. A remembered denial ends
    * earlier when the server would admit, and at once when this store returns units, resets or unbans. Units returned by other processes are
-   * noticed after this time at the latest. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
+   * noticed after this time at the latest. See https://github.com/headgate/headgate/blob/main/docs/hot-keys.md.
    *
    * @default '1s', or `false` with a `clock`
    */
   localDenials?: Duration | false | undefined;
   /**
    * Decide on hot keys in this process, from slices of quota that are charged in advance. No limit is exceeded. Pass `true`, or `{ size,
-   * hold }`. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
+   * hold }`. See https://github.com/headgate/headgate/blob/main/docs/hot-keys.md.
    *
    * @default false
    */

@@ -37,7 +37,7 @@ export function isUnknownCommand({ message }: Error): boolean {
 }
 
 /** The finding about a server without Lua. Since Valkey 9.1, Lua is a module. */
-export const NO_LUA = `The server has no Lua, in which the scripts are written. Load Valkey's module lua: see ${DOCS}/servers.md#valkey-without-lua`;
+export const NO_LUA = `The server has no Lua, in which the scripts are written. Load Valkey's module lua: see ${DOCS}/versions.md#valkey-without-lua`;
 
 /** Whether a server's error means that the server has no Lua. */
 export function lacksLua({ message }: Error): boolean {

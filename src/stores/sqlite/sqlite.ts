@@ -20,7 +20,7 @@ export type { SqliteDatabase, SqliteStatement } from './driver.js';
 /** The options of {@link sqliteStore} in addition to the database. */
 export interface SqliteStoreOptions {
   /**
-   * The durability of the last moments before a power failure: `'off'`, `'normal'` or `'full'`. The death of a process never loses data. If
+   * The durability of the last moments before a power failure. The death of a process never loses data. If
    * the machine itself fails, `'normal'` may lose the last seconds. `'full'` does not, but waits for the disk at each transaction. `'off'`
    * never waits for the disk, and a failure of the machine may leave an unreadable file.
    * @default 'normal'

@@ -1,11 +1,11 @@
-import { SlotColumn } from '../../algorithms/index.js';
 import { NO_COSTS } from '../../contract/costs.js';
 import type { ChangeReply } from '../../contract/reply.js';
 import { holdsSlots, type ChargeChange, type LeaseChange, type Subject } from '../../contract/store.js';
 import { featuresOf, kindOfChange } from '../../features/features.js';
 import { columnsOf, look, noteDenial, verdictsOf } from './evaluate.js';
 import type { Place } from '../../features/feature.js';
-import type { History } from '../../features/returns.js';
+import { changeLease } from '../../features/slots/lease-steps.js';
+import type { History } from '../../features/charge-history.js';
 import { adjustShares } from './shares.js';
 
 /** The store's answer to `adjust`. */
@@ -21,7 +21,7 @@ export function adjust(
   const { key: keys, units, charged } = change;
   const done: number[] = [];
   for (const place of places) {
-    const { part, policies, returns, features } = place;
+    const { part, policies, histories, features } = place;
     const { at } = part;
     const isWatched = features.some(({ charged }) => charged);
     const key = part.keyOf(keys);
@@ -32,7 +32,7 @@ export function adjust(
       const n = at[i]!;
       const of = units[n]! < 0 ? charged : undefined;
       const from = of?.steps?.[n] ?? of?.step ?? 0;
-      const history = of && returns.find(id, key);
+      const history = of && histories.find(id, key);
       done[n] = 0;
       if (row === 0 || units[n] === 0 || history?.isReset(from)) {
         column.look(row, params, 0, now);
@@ -45,7 +45,7 @@ export function adjust(
       const before = column.remaining;
       const amount = column.adjust(row, params, { units: units[n]!, now, of: returned });
       if (of && traits.drains && amount > 0)
-        returns.open(id, key, now, longest).note({ from, to: step, amount });
+        histories.open(id, key, now, longest).note({ from, to: step, amount });
       if (units[n]! > 0) done[n] = amount;
       if (done[n] > 0) for (const feature of features) feature.charged?.(place, i, before, now);
     });
@@ -56,19 +56,14 @@ export function adjust(
 }
 
 /** The store's answer to `lease`. */
-export function lease(places: readonly Place[], { lease, action }: LeaseChange, now: number): boolean {
+export function lease(places: readonly Place[], change: LeaseChange, now: number): boolean {
   let held = true;
   for (const place of places) {
-    const { policies, columns, row } = place;
     if (!holdsSlots(place.part.set)) continue;
-    if (row === 0) held = false;
-    else {
-      for (const [i, column] of columns.entries())
-        if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now))
-          held = false;
-      look(place, NO_COSTS, now, false);
-      noteDenial(place, now);
-    }
+    if (!changeLease(place, change, now)) held = false;
+    if (place.row === 0) continue;
+    look(place, NO_COSTS, now, false);
+    noteDenial(place, now);
   }
   return held;
 }
@@ -76,11 +71,11 @@ export function lease(places: readonly Place[], { lease, action }: LeaseChange, 
 /** The operation `reset` of a store. */
 export function reset(places: readonly Place[], { key }: Subject, now: number, step: number): void {
   for (const place of places) {
-    const { part, columns, row, returns, features } = place;
+    const { part, columns, row, histories, features } = place;
     const its = part.keyOf(key);
     part.set.policies.forEach(({ id, life }, i) => {
-      const longest = lifeOf(columns[i]!.until(row), returns.find(id, its), now, life);
-      returns.open(id, its, now, longest).reset(step);
+      const longest = lifeOf(columns[i]!.until(row), histories.find(id, its), now, life);
+      histories.open(id, its, now, longest).reset(step);
       if (row !== 0) columns[i]!.clear(row);
     });
     for (const feature of features) feature.reset?.(place);

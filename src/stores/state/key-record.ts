@@ -1,5 +1,4 @@
-import type { CompiledBan } from '../../contract/ban-options.js';
-import { BanColumn } from '../../features/bans/ban-column.js';
+import { SavedBan } from '../../features/bans/saved-ban.js';
 import { kernels, type MemoryColumn } from '../../algorithms/index.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
@@ -10,7 +9,7 @@ import type { LoggedChange } from '../journal.js';
 import type { Place, Writable } from '../../features/feature.js';
 import { marksAmong, type Marks } from '../../features/thresholds/marks.js';
 import { idAmong, type IdPlace } from '../../features/ids/id-record.js';
-import { History, type Histories } from '../../features/returns.js';
+import { History, type Histories } from '../../features/charge-history.js';
 import { RecordPlace } from './record-place.js';
 import { encode, NO_ENTRY, parse, type Entries, type Entry, type SavedState } from './saved-state.js';
 
@@ -42,8 +41,7 @@ export class KeyRecord implements Histories {
   readonly #states: Map<string, Entry>;
   readonly #ids: string[] = [];
   readonly #columns: MemoryColumn[] = [];
-  #bans: BanColumn | undefined;
-  #ban: CompiledBan | undefined;
+  readonly ban: SavedBan;
   #histories: Map<string, History> | undefined;
 
   constructor(bytes: Uint8Array | undefined, now: number) {
@@ -52,6 +50,7 @@ export class KeyRecord implements Histories {
     this.#step = step;
     this.#loaded = saved;
     this.#loadedText = text;
+    this.ban = new SavedBan(saved[0]);
     this.#states = new Map(saved[1]);
     for (const [id, [until, ...cells]] of saved[2]) this.#open(id, until).load(cells);
   }
@@ -80,15 +79,6 @@ export class KeyRecord implements Histories {
     return idAmong(this.#states);
   }
 
-  get bans(): BanColumn {
-    if (!this.#bans) {
-      const [, ...ban] = this.#loaded[0];
-      this.#bans = new BanColumn();
-      this.#bans.load(1, ban);
-    }
-    return this.#bans;
-  }
-
   /** @param crossings receives the crossings of thresholds */
   marks(crossings: Crossing[]): Marks {
     return marksAmong(this.#states, crossings);
@@ -104,7 +94,7 @@ export class KeyRecord implements Histories {
 
   /** @param crossings receives the crossings of thresholds @param id the state of the request's id */
   place(part: DimensionSet, crossings: Crossing[], id: KeyRecord | undefined): Place {
-    this.#ban ??= part.set.ban;
+    this.ban.use(part.set.ban);
     return new RecordPlace(this, part, crossings, id);
   }
 
@@ -141,14 +131,8 @@ export class KeyRecord implements Histories {
     const histories: Writable<Entries> = [];
     for (const [id, history] of this.#histories ?? [])
       if (this.#isKept(history.until)) histories.push([id, [history.until, ...history.save()]]);
-    return [this.#currentBan(), states, histories];
-  }
-
-  #currentBan(): Entry {
-    const [loaded] = this.#loaded;
-    if (!this.#bans && isNone(loaded)) return NO_ENTRY;
-    const until = this.#ban ? this.bans.until(1, this.#ban) : loaded[0];
-    return this.#isKept(until) ? [until, ...this.bans.save(1)] : NO_ENTRY;
+    const ban = this.ban.current;
+    return [this.#isKept(ban[0]) ? ban : NO_ENTRY, states, histories];
   }
 
   /** The text of the loaded state without entries that have expired since. */

@@ -3,12 +3,13 @@ import type { Crossing } from '../../contract/crossing.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { BanColumn } from '../../features/bans/ban-column.js';
+import type { SavedBan } from '../../features/bans/saved-ban.js';
 import type { Feature, Place } from '../../features/feature.js';
 import { featuresOf } from '../../features/features.js';
 import type { IdPlace } from '../../features/ids/id-record.js';
 import { limitsOf } from '../../features/overrides/key-limits.js';
 import { recordAmong } from '../../features/overrides/state-record.js';
-import type { Histories } from '../../features/returns.js';
+import type { Histories } from '../../features/charge-history.js';
 import type { Marks } from '../../features/thresholds/marks.js';
 import type { Entry } from './saved-state.js';
 
@@ -16,7 +17,7 @@ import type { Entry } from './saved-state.js';
 interface PlacedRecord extends Histories {
   readonly now: number;
   readonly entries: Map<string, Entry>;
-  readonly bans: BanColumn;
+  readonly ban: SavedBan;
   readonly id: IdPlace;
   marks(crossings: Crossing[]): Marks;
   column(policy: CompiledPolicy): MemoryColumn;
@@ -50,10 +51,10 @@ export class RecordPlace implements Place {
   }
 
   get bans(): BanColumn {
-    return this.#record.bans;
+    return this.#record.ban.column;
   }
 
-  get returns(): Histories {
+  get histories(): Histories {
     return this.#record;
   }
 

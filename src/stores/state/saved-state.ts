@@ -1,5 +1,6 @@
 import type { Saved } from '../../algorithms/index.js';
 import { shares } from '../../algorithms/shares.js';
+import { banSummary, type BanSummary } from '../../features/bans/saved-ban.js';
 import { recordAmong } from '../../features/overrides/state-record.js';
 import { isOfFeature } from '../../features/features.js';
 import { isLine } from '../keys.js';
@@ -20,12 +21,7 @@ export const NO_ENTRY: Entry = [0];
 const NO_STATE: SavedState = [NO_ENTRY, [], []];
 
 /** The content of the bytes of a key's state, for commands that show it. Times are ms since the epoch. */
-export interface StateSummary {
-  readonly bannedUntil: number;
-  /** Denials that count towards the next ban until `countedUntil`, and the length of the last ban by denials, ms. */
-  readonly denials: number;
-  readonly countedUntil: number;
-  readonly lastBanMs: number;
+export interface StateSummary extends BanSummary {
   /** The end of each policy's state, by the policy's id. */
   readonly policies: ReadonlyMap<string, number>;
   /** The states of a tenant in shared limits, by the id of their hidden policy, as `SharesColumn` saves them. */
@@ -37,12 +33,8 @@ export interface StateSummary {
 /** Reads the bytes of a key's state without its policies. */
 export function summaryOf(bytes: Uint8Array | undefined): StateSummary {
   const [[, ...ban], states] = parse(bytes).saved;
-  const [denials = 0, countedUntil = 0, bannedUntil = 0, , , lastBanMs = 0] = ban as number[];
   return {
-    bannedUntil,
-    denials,
-    countedUntil,
-    lastBanMs,
+    ...banSummary(ban),
     policies: new Map(states.flatMap(([id, [until]]) => (isPolicy(id) ? [[id, until]] : []))),
     tenants: new Map(states.flatMap(([id, [, ...saved]]) => (isOfShares(id) ? [[id, saved] as const] : []))),
     record: recordAmong(new Map(states)),

@@ -8,11 +8,12 @@ import type { SharesColumn } from '../../algorithms/shares.js';
 import { resetOfPool, Sharing, type SharesParams } from '../../algorithms/sharing.js';
 import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { leaseTag, sharedOf, type SharedPolicy } from '../../contract/shares.js';
+import { sharedOf, type SharedPolicy } from '../../contract/shares.js';
 import type { ChargeChange, Query } from '../../contract/store.js';
 import { admits, NEVER, nextWait } from '../../contract/verdicts.js';
 import type { MemoryColumn } from '../../algorithms/index.js';
 import type { Place } from '../../features/feature.js';
+import { leaseTag } from '../../features/slots/lease-name.js';
 
 /** A policy of a set with its state. */
 class Spot {
@@ -219,9 +220,9 @@ export function adjustShares(
     const shared = new Shared(places, each);
     const { limit, tenant, pool } = shared;
     const amount = units[each.policy]!;
-    const { part, returns } = limit.place;
+    const { part, histories } = limit.place;
     const of = amount < 0 ? charged : undefined;
-    const history = of && returns.find(policies[each.policy]!.id, part.keyOf(key));
+    const history = of && histories.find(policies[each.policy]!.id, part.keyOf(key));
     const isReset = history?.isReset(of!.steps?.[each.policy] ?? of!.step) ?? false;
     const { remaining, reset } = limit.column;
     if (shared.ofSlots) {

@@ -1,5 +1,4 @@
 // One count for each period of the calendar, in UTC.
-import { Timed } from './timed.js';
 import type { Policy } from './types.js';
 
 /** The end of the period. */
@@ -11,10 +10,4 @@ export function endOfPeriod(now: number, period: Policy['period']): number {
   // Weeks begin on Mondays.
   if (period === 'week') return Date.UTC(year, month, day + 7 - ((date.getUTCDay() + 6) % 7));
   return Date.UTC(year, month + 1, 1);
-}
-
-export class Calendar extends Timed {
-  protected endOf(now: number, { period }: Policy): number {
-    return endOfPeriod(now, period);
-  }
 }

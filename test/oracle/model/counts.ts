@@ -1,13 +1,9 @@
 // The counts of a site: one for each policy that counts apart, and key.
 import { Bucket } from './bucket.js';
-import { Calendar } from './calendar.js';
-import { Concurrency } from './concurrency.js';
-import { FixedWindow } from './fixed-window.js';
 import { isBucket, type InForce } from './overrides.js';
 import { SharedCount } from './shares.js';
-import { SlidingLog } from './sliding-log.js';
-import { SlidingWindow } from './sliding-window.js';
 import { Marks } from './thresholds.js';
+import { Timed } from './timed.js';
 import type { Count, Policy } from './types.js';
 
 export interface Entry {
@@ -59,13 +55,5 @@ export class Counts {
 
 function created(policy: Policy): Count {
   if (isBucket(policy)) return new Bucket();
-  const timed = {
-    'fixed-window': FixedWindow,
-    'sliding-window': SlidingWindow,
-    'sliding-log': SlidingLog,
-    calendar: Calendar,
-    concurrency: Concurrency,
-  };
-  const count = new timed[policy.algorithm as keyof typeof timed]();
-  return policy.share === undefined ? count : new SharedCount(count);
+  return policy.share === undefined ? new Timed(policy) : new SharedCount(policy);
 }

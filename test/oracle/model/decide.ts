@@ -93,6 +93,12 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
     ({ share }) => share !== undefined,
   );
   const rest = banKey === undefined ? 0 : limiter.bans!.rest(banKey, now);
+  // Without verdicts.
+  const bare = {
+    ...common,
+    ...{ policy: undefined, remaining: 0, charged: 0, policies: [] },
+    ...(parts.length === 0 ? { cost: ANY as unknown as number } : {}),
+  };
   if (rest > 0) {
     // Without verdicts, no bucket can follow the real one.
     const late = Math.max(0, ...parts.map(({ entry, policy }) => lateBy(limiter, entry, policy)));
@@ -100,40 +106,23 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
     const { retryAfterMs = 0 } = question.real;
     const isRight = retryAfterMs >= first && retryAfterMs <= Math.max(rest, wait + late);
     const decision = {
-      ...common,
+      cost: Math.max(0, ...Object.values(costs)),
+      ...bare,
       allowed: def.shadow,
-      cost: parts.length === 0 ? (ANY as unknown as number) : Math.max(0, ...Object.values(costs)),
-      policy: undefined,
       limit: parts[0]?.policy.limit ?? 0,
-      remaining: 0,
       retryAfterMs:
         hasEnds || hasShare || wait === NEVER ? (ANY as unknown as number) : isRight ? retryAfterMs : first,
       resetAfterMs: Math.max(rest, ...parts.filter(denies).map(({ look }) => look.reset)),
       reason: 'banned',
-      charged: 0,
-      policies: [],
     };
     return { decision, handle: nothing };
   }
 
-  if (parts.length === 0)
-    return {
-      decision: {
-        ...common,
-        key: ANY as unknown as string,
-        allowed: true,
-        cost: ANY as unknown as number,
-        policy: undefined,
-        limit: 0,
-        remaining: 0,
-        retryAfterMs: 0,
-        resetAfterMs: 0,
-        reason: undefined,
-        charged: 0,
-        policies: [],
-      },
-      handle: nothing,
-    };
+  if (parts.length === 0) {
+    const free = { cost: 0, limit: 0, retryAfterMs: 0, resetAfterMs: 0, reason: undefined };
+    const decision = { ...free, ...bare, key: ANY as unknown as string, allowed: true };
+    return { decision, handle: nothing };
+  }
 
   const isDenied = wait > 0;
   const isAttempt = ({ attempts }: Policy) => attempts && !isWaiting;
@@ -143,21 +132,19 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
     ? []
     : charged.map((part) => ({
         policy: part.base,
-        charge: chargeFor(part, now),
+        charge: part.entry.count.charge(now, part.cost, part.policy),
       }));
   if (!isPeek) {
     const isDemand = parts.every((part) => part.policy.share !== undefined || !denies(part));
     for (const part of parts)
       if (part.entry.count instanceof SharedCount && isDemand)
-        part.entry.count.ask(keys[part.policy.share!] ?? '', now, part.policy, part.cost);
+        part.entry.count.ask(keys[part.policy.share!] ?? '', now, part.cost);
     for (const part of charged) {
-      const after =
-        part.entry.count instanceof SharedCount
-          ? part.entry.count.look(now, part.cost, part.policy)
-          : {
-              ...part.entry.count.look(now, part.cost, part.policy),
-              ...walk(limiter, keys, question.tier, cost, now, part.policy.name),
-            };
+      const isShared = part.entry.count instanceof SharedCount;
+      const after = {
+        ...part.entry.count.look(now, part.cost, part.policy),
+        ...(isShared ? {} : walk(limiter, keys, question.tier, cost, now, part.policy.name)),
+      };
       const share = before.get(part)!;
       part.look = share.isOpen
         ? { ...share, reset: after.reset }
@@ -304,10 +291,6 @@ export const slackOf = ({ overrides }: LimiterDef) => (overrides ? 1 : 0);
 
 const lateBy = (limiter: LimiterModel, { count }: Entry, policy: Policy) =>
   count instanceof Bucket ? Math.ceil(count.lateBy(policy, slackOf(limiter.def))) : 0;
-
-function chargeFor({ entry, cost, policy }: Part, now: number) {
-  return entry.count.charge(now, cost, policy);
-}
 
 function reasonOf({ entry, cost, policy }: Part, now: number): string {
   const hasRoom = entry.count instanceof SharedCount && entry.count.look(now, cost, policy).wait === 0;

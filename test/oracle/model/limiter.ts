@@ -12,7 +12,7 @@ import { walk } from './retry.js';
 import { SharedCount } from './shares.js';
 import { heldOf } from './slices.js';
 import type { Event } from './thresholds.js';
-import type { Charge, Cost, Keys, LimiterDef, Policy } from './types.js';
+import { ANY, type Charge, type Cost, type Keys, type LimiterDef, type Policy } from './types.js';
 import type { Logged } from './log.js';
 
 export class LimiterModel {
@@ -21,6 +21,8 @@ export class LimiterModel {
   readonly bans: Bans | undefined;
   readonly overrides = new Overrides();
   readonly events: Event[] = [];
+  /** The denied requests. */
+  readonly denials: { readonly keys: Keys; readonly policy: string | undefined }[] = [];
 
   readonly def: LimiterDef;
   private readonly log: Logged[];
@@ -68,7 +70,17 @@ export class LimiterModel {
   }
 
   decide(question: Question, now: number): Answer {
-    return decide(this, question, now);
+    const answer = decide(this, question, now);
+    const { reason, policy } = answer.decision;
+    if (!question.isPeek && reason !== undefined) this.denials.push({ keys: question.keys, policy });
+    return answer;
+  }
+
+  /** Whether a policy denied a request of a key. */
+  hasDenied(by: string, key: string, policy: string | undefined): boolean {
+    return this.denials.some(
+      (each) => each.keys[by] === key && (each.policy === policy || (each.policy as unknown) === ANY),
+    );
   }
 
   settle(handle: Handle, who: Caller, cost: Cost, now: number): void {

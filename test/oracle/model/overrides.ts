@@ -96,5 +96,5 @@ export function applied(base: Policy, change: PolicyChange | undefined): Policy 
 export const hasNewCount = (base: Policy, change: PolicyChange | undefined): boolean =>
   Boolean(change) && ((change as Policy).window ?? base.window) !== base.window;
 
-export const isBucket = ({ algorithm }: Policy): boolean =>
+export const isBucket = ({ algorithm }: Pick<Policy, 'algorithm'>): boolean =>
   ['token-bucket', 'leaky-bucket', 'gcra'].includes(algorithm);

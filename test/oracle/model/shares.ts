@@ -1,6 +1,6 @@
 // Limits and slots that tenants share. The docs give no exact share, so the real verdict is the witness: it must lie in the documented bounds.
-import type { Timed } from './timed.js';
-import type { Charge, Count, Look, Policy, Verdict } from './types.js';
+import { Timed } from './timed.js';
+import type { Charge, Look, Policy, Verdict } from './types.js';
 
 /** The time for which a tenant of shared slots wants some after a denial. */
 const WANTED_MS = 2000;
@@ -8,22 +8,22 @@ const WANTED_MS = 2000;
 /** The unknown tenant of a late charge. */
 const LATE = 'late';
 
-export class SharedCount implements Count {
+export class SharedCount extends Timed {
   private readonly asked = new Map<string, number>();
   /** The tenants that asked for units within the last window, and the time until then. */
   readonly demand = new Map<string, number>();
-  private lease = 0;
-  private readonly whole: Timed;
-  constructor(whole: Timed) {
-    this.whole = whole;
+
+  /** The time for which a tenant that asked counts. */
+  private get life(): number {
+    const { window, segments = 10, algorithm } = this.policy;
+    return algorithm === 'concurrency' ? window + WANTED_MS : window + (4 * window) / segments;
   }
 
-  /** Notes that a tenant asked. @param until the time at which it counts no more */
-  ask(tenant: string, now: number, { window, segments = 10, algorithm }: Policy, units = 0): void {
+  /** Notes that a tenant asked. */
+  ask(tenant: string, now: number, units = 0): void {
+    const { window, algorithm } = this.policy;
     if (units > 0 && algorithm !== 'concurrency') this.demand.set(tenant, now + window);
-    const life = algorithm === 'concurrency' ? window + WANTED_MS : window + (4 * window) / segments;
-    this.asked.set(tenant, now + life);
-    this.lease = life;
+    this.asked.set(tenant, now + this.life);
   }
 
   isLone(tenant: string, now: number): boolean {
@@ -42,7 +42,7 @@ export class SharedCount implements Count {
     policy: Policy,
     { verdict: real, isTimeOpen }: { readonly verdict: Verdict | undefined; readonly isTimeOpen: boolean },
   ): Look & { share: number } {
-    const whole = this.whole.look(now, cost, policy);
+    const whole = this.look(now, cost, policy);
     const share = policy.limit;
     if (!real || (cost === 0 && !real.allowed)) return { ...whole, share };
     const isAlone = this.isLone(tenant, now);
@@ -66,30 +66,20 @@ export class SharedCount implements Count {
     };
   }
 
-  look(now: number, cost: number, policy: Policy): Look {
-    return this.whole.look(now, cost, policy);
-  }
-  charge(now: number, units: number, policy: Policy): Charge {
-    return this.whole.charge(now, units, policy, this);
-  }
-  settle(charge: Charge, now: number, units: number, policy: Policy): number {
+  override settle(charge: Charge, now: number, units: number): number {
     // A late charge makes its tenant one of several.
-    if (units > charge.units) this.ask(LATE, now, policy);
-    return this.whole.settle(charge, now, units, policy);
+    if (units > charge.units) this.ask(LATE, now);
+    return super.settle(charge, now, units);
   }
-  giveBack(now: number, units: number): void {
-    this.whole.giveBack(now, units);
-  }
-  release(charge: Charge, now: number): boolean {
-    return (this.whole as Count).release?.(charge, now) ?? false;
-  }
-  renew(charge: Charge, now: number): boolean {
+
+  override renew(charge: Charge, now: number): boolean {
     // One of the tenants holds its slot for longer.
-    for (const tenant of this.asked.keys()) this.asked.set(tenant, now + this.lease);
-    return (this.whole as Count).renew?.(charge, now) ?? false;
+    for (const tenant of this.asked.keys()) this.asked.set(tenant, now + this.life);
+    return super.renew(charge, now);
   }
-  forget(): void {
-    this.whole.forget();
+
+  override forget(): void {
+    super.forget();
     this.asked.clear();
     this.demand.clear();
   }

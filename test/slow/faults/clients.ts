@@ -11,7 +11,7 @@ export interface TestClient {
   end(): void;
 }
 
-/** The options for ioredis that docs/failure.md recommends: reconnect soon after any outage, and close a dead connection. */
+/** The options for ioredis that docs/redis.md recommends: reconnect soon after any outage, and close a dead connection. */
 export const recommended = {
   socketTimeout: 5000,
   retryStrategy: (attempt: number) => Math.min(attempt * 50, 500),

@@ -132,7 +132,7 @@ describe('a cluster of six nodes', function () {
   }
 });
 
-// Valkey moves slots in one step since 9.0. CI has 8.0: see "Tested versions" in docs/servers.md.
+// Valkey moves slots in one step since 9.0. CI has 8.0: see docs/versions.md.
 if (majorOf('valkey') >= 9) describe('a cluster of Valkey that moves slots in one step', movesSlots);
 
 function movesSlots(this: Suite): void {

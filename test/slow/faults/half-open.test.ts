@@ -13,7 +13,7 @@ import { freshPrefix } from '../../support/stores.js';
 import { sleep, until } from './load.js';
 import { Proxy } from './proxy.js';
 
-// The value of docs/failure.md, but shorter.
+// The value of docs/redis.md, but shorter.
 const SOCKET_TIMEOUT_MS = 1000;
 const ioredisOptions = { socketTimeout: SOCKET_TIMEOUT_MS, retryStrategy: () => 50 };
 const nodeRedisOptions = {

@@ -85,9 +85,9 @@ describe('faults of single requests', () => {
   });
 });
 
-describe('the permissions that docs/failure.md lists', () => {
+describe('the permissions that docs/redis.md lists', () => {
   const documented = /ACL SETUSER headgate on >password ~hg:\*([^`]+)```/
-    .exec(readFileSync('docs/failure.md', 'utf8'))![1]!
+    .exec(readFileSync('docs/redis.md', 'utf8'))![1]!
     .trim()
     .split(/\s+/);
 

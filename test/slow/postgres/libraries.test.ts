@@ -1,4 +1,4 @@
-// PostgreSQL through other libraries, as docs/stores.md describes: each decides by the same table as `pg`. And the set-up for others' users.
+// PostgreSQL through other libraries, as docs/postgres.md describes: each decides by the same table as `pg`. And the set-up for others' users.
 import { PGlite } from '@electric-sql/pglite';
 import { expect } from 'chai';
 import { drizzle } from 'drizzle-orm/node-postgres';
@@ -130,7 +130,7 @@ describe('PostgreSQL through other libraries', function () {
       const object = make();
       const error = await errorOf(() => postgresStore(object as unknown as PostgresPool));
       expect(error).to.include({ code: 'HEADGATE_INVALID_OPTION' });
-      expect(error.message).to.include(`an object of ${name}`).and.include('docs/stores.md#knex-sequelize');
+      expect(error.message).to.include(`an object of ${name}`).and.include('docs/postgres.md#knex-sequelize');
       if (object instanceof PGlite) await object.close();
     });
   }

@@ -17,7 +17,7 @@ export interface Framework {
 /** The comment above the call. */
 const NOTE = [
   '// For each client address. Behind a proxy, the framework must trust it:',
-  '// https://github.com/headgate/headgate/blob/main/docs/keys.md#behind-a-proxy',
+  '// https://github.com/headgate/headgate/blob/main/docs/proxies.md',
 ];
 
 const options = (policy: string): string => `policies: ['${policy.replaceAll("'", "\\'")}'],`;

@@ -17,13 +17,13 @@ const permissions = (page: string, user: string): string[] =>
     .trim()
     .split(/\s+/);
 
-const ofLimiters = permissions('docs/failure.md', 'headgate');
+const ofLimiters = permissions('docs/redis.md', 'headgate');
 const ofReaders = permissions('docs/cli.md', 'headgate-reader');
 const listed = (pattern: RegExp): string[] =>
   pattern.exec(readFileSync(join(root, 'docs/cli.md'), 'utf8'))![1]!.split(' ');
-const more = listed(/failure\.md#permissions\), `([^`]+)`, and for/);
+const more = listed(/\.md#permissions\), `([^`]+)`, and for/);
 /** Without these permissions only the views of operators fail. */
-const ofOperators = listed(/what-operators-can-see\) `([^`]+)`/);
+const ofOperators = listed(/\[what operators can see\]\([^)]+\) `([^`]+)`/);
 
 /** Permissions that only limiters with overrides, slots that are all held, and the tenants of shared limits need. */
 const OF_LIVE_LIMITERS = ['+mget', '+zcount', '+strlen', '+bitfield_ro'];

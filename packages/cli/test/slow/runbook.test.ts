@@ -1,4 +1,4 @@
-// The runbook of docs/cli.md runs as printed, line by line, on a site with a banned client and a full limit.
+// The runbook in docs/incident.md runs as printed, line by line, on a site with a banned client and full limits.
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,12 +13,23 @@ import { headgate, told } from '../cli.js';
 import { compileProgram } from '../program.js';
 
 const execute = promisify(execFile);
-const [, section = ''] = /^## In an incident\n(.*?)^## /ms.exec(
-  readFileSync(join(root, 'docs/cli.md'), 'utf8'),
-)!;
-const lines = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) =>
-  block!.trim().split('\n'),
-);
+const page = readFileSync(join(root, 'docs/incident.md'), 'utf8');
+const lines = [...page.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) => block!.trim().split('\n'));
+
+/** The answers of the commands that look, each by a part of its line. */
+const ANSWERS: readonly (readonly [line: string, answer: RegExp])[] = [
+  ['key 203.0.113.7   ', /denied \(banned\).*banned ada: a mistake/],
+  ['list --name api', /192\.0\.2\.66 +limited/],
+  ['top --name api', /192\.0\.2\.66/],
+  ['limits', /api[^]*llm[^]*slow/],
+  ['peek', /banned/],
+  ['list --all', /customer:42/],
+  ['top --name slow', /1 slots? in use/],
+  ['tenants', /acme/],
+  ['log --since', /ada[^]*a mistake/],
+  ['list --banned', /203\.0\.113\.7/],
+  ['overrides', /203\.0\.113\.7/],
+];
 const { directory, file } = await compileProgram();
 
 /** Runs a line in a service's directory. `npx` runs the command line, compiled from the sources. */
@@ -34,22 +45,25 @@ async function run(line: string): Promise<{ code: number; output: string }> {
   );
 }
 
-describe('the runbook of docs/cli.md', function () {
+describe('the runbook in docs/incident.md', function () {
   this.timeout(60_000);
   const limiters: Limiter[] = [];
+  let api: Limiter;
   const where = ['--redis', servers.redis.url];
 
   before(async () => {
     writeFileSync(join(directory, 'access.log'), '192.0.2.66 - - "GET /evil"\n192.0.2.67 - - "GET /"\n');
     const store = redisStore(clients.redis, { counts: true, localDenials: false, publish: '20ms' });
     const common = { store, ban: {}, overrides: true };
-    const api = createLimiter({ ...common, name: 'api', limit: 2, window: '1h' });
+    api = createLimiter({ ...common, name: 'api', limit: 2, window: '1h' });
     const slow = createLimiter({ ...common, name: 'slow', algorithm: 'concurrency', limit: 1, lease: '1h' });
-    limiters.push(api, slow);
+    const llm = createLimiter({ ...common, name: 'llm', policies: '9/1h by provider share tenant' });
+    limiters.push(api, slow, llm);
     for (let i = 0; i < 4; i++) await api.consume('203.0.113.7');
     await api.ban('203.0.113.7', '1h', { by: 'ada', reason: 'a mistake' });
     await slow.consume('customer:42');
-    await told(where, 'api', 'slow');
+    await llm.consume({ provider: 'openai', tenant: 'acme' });
+    await told(where, 'api', 'slow', 'llm');
   });
   after(async () => {
     for (const limiter of limiters) await limiter.close();
@@ -74,8 +88,12 @@ describe('the runbook of docs/cli.md', function () {
         const { id } = changes.find(({ action }) => action !== 'reset')!;
         command = line.replace(/\d+-\d+/, id);
       }
+      // An attack goes on until the runbook bans it.
+      for (let i = 0; i < 4; i++) await api.consume('192.0.2.66');
       const { code, output } = await run(command);
-      // 3: `peek` reports a denial.
-      expect([0, ...(line.includes(' peek ') ? [3] : [])], output).to.include(code);
+      // 3: `key` and `peek` report a denial.
+      expect([0, ...(/ (?:key|peek) /.test(line) ? [3] : [])], output).to.include(code);
+      const answers = ANSWERS.filter(([part]) => line.includes(part));
+      for (const [, answer] of answers) expect(output).to.match(answer);
     });
 });

@@ -38,7 +38,6 @@ export class Plans {
   /** The notation of keys. */
   readonly text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
-  readonly #keysOf = perSet((set) => new KeyMaker(this.prefix, set, this.text, tagsOf(set)));
   /** The plans of sets, by the kind of the requests. */
   readonly #known: ((set: PolicySet) => Plan)[] = [];
   /** See `SenderParts.memory`. */
@@ -70,7 +69,7 @@ export class Plans {
     const own = ownArgs(features, set, this);
     const single = kernels.length === 1 && features.every(({ isInSingle }) => isInSingle?.(set));
     const parts = [...partsOfLooks(set), ...features.map(({ name }) => name)];
-    const keys = this.#keysOf(set);
+    const keys = new KeyMaker(this.prefix, set, this.text, tagsOf(set));
     return {
       keys,
       evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, parts),
@@ -92,7 +91,7 @@ export class Plans {
   }
 
   /** The beginnings of the Redis keys of features. */
-  readonly headsOf: HeadsOf = ({ set, key }) => this.#keysOf(set).headsOf(key);
+  readonly headsOf: HeadsOf = ({ set, key }) => (this.#known[0] ??= this.#ofKind(0))(set).keys.headsOf(key);
 
   /** The best estimate of the server's time, ms since the epoch. */
   get now(): number {

@@ -9,7 +9,7 @@ import {
   waitOf,
 } from '../../../contract/verdicts.js';
 
-/** A denial of the store, and its duration. Times are by the clock of `Denials`. */
+/** A denial of the store, and its duration. Times are by the clock of `RememberedDenials`. */
 export interface Denial {
   readonly policies: string;
   /** For a denial by keys of several dimensions: all keys. Undefined if the denial does not depend on further keys. */

@@ -1,11 +1,12 @@
 import { sharedOf } from '../../../contract/shares.js';
+import { afterAttempts, countsAttempts, nextAttempt } from '../../../features/attempts/attempts.js';
 import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
 import { performance } from '../../../common/real-time.js';
 import type { Reply } from '../../../contract/reply.js';
 import { perSet, type Keys, type PolicySet, type Query, type Subject } from '../../../contract/store.js';
-import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../../contract/verdicts.js';
+import { NEVER, waitOf } from '../../../contract/verdicts.js';
 
 /** The most denials, and the most changes, that are remembered per limiter name. */
 const MAX_REMEMBERED = 10_000;
@@ -48,7 +49,7 @@ interface KnownSet {
  * memory lasts until the store might admit the question, by a monotonic clock, counted from the time of the question. A refund, reset, ban or
  * unban through this process ends the memory at once. Units returned by other processes are noticed after `longest` ms at the latest.
  */
-export class Denials {
+export class RememberedDenials {
   readonly #longest: number;
   readonly #clock: () => number;
   readonly #scopes = new Map<string, KnownKeys>();
@@ -70,7 +71,7 @@ export class Denials {
       ...part,
       known: this.#scope(part.scope, set.name, policies),
     }));
-    const hasAttempts = set.policies.some(({ attempts }) => attempts);
+    const hasAttempts = countsAttempts(set);
     return { scope: parts[0]!.known, parts, policies, hasAttempts };
   }
 
@@ -125,7 +126,7 @@ export class Denials {
     if ((peek && cost === 0) || answer.clientChanges || (typeof key !== 'string' && sharedOf(set).length > 0))
       return;
     const { parts, policies, hasAttempts } = this.#scoped(set);
-    const reply = hasAttempts ? toTheNext(set, answer) : answer;
+    const reply = hasAttempts ? afterAttempts(set, answer) : answer;
     // A denial by an override is not remembered, because a new override may come at any time.
     const wait = answer.limits ? 0 : denialOf(set, reply);
     if (wait === 0) {
@@ -172,18 +173,6 @@ function textOf(cost: number, costs: readonly number[] | undefined): Denial['cos
   return costs === undefined ? cost : costs.join();
 }
 
-/** The reply to the next query of the same kind, after the charged attempts of this one. */
-function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
-  if (reply.verdicts.length === 0) return reply;
-  const verdicts: number[] = [];
-  policies.forEach(({ attempts }, i) => {
-    const wait = waitOf(reply.verdicts, i);
-    const next = attempts ? nextWait(wait, attempts) : wait;
-    addVerdict(verdicts, next, remainingOf(reply.verdicts, i), resetOf(reply.verdicts, i));
-  });
-  return { ...reply, verdicts };
-}
-
 /** The part with the banned key, or with the longest denial. A return to another key does not end the denial. */
 function decider(parts: readonly KnownPart[], { ban, verdicts }: Reply): KnownPart {
   if (ban !== 0) return parts.find(({ set }) => set.ban)!;
@@ -202,16 +191,12 @@ function decider(parts: readonly KnownPart[], { ban, verdicts }: Reply): KnownPa
 }
 
 /** The time for which a reply denies regardless of other requests, ms. 0 for an admission, or if the store must count each denial. */
-function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): number {
+function denialOf(set: PolicySet, reply: Reply): number {
+  const { policies, ban } = set;
   if (reply.ban !== 0) return Math.abs(reply.ban);
   let longest = 0;
-  // The time until a policy would charge the next attempt.
-  let uncharged = Infinity;
   for (let i = 0; i < policies.length; i++) {
     const wait = waitOf(reply.verdicts, i);
-    // When units of the policy's key return, the policy charges attempts again. A denial remembered under another key would not notice.
-    if (policies[i]!.attempts && dimensions) return 0;
-    if (policies[i]!.attempts && wait !== NEVER) uncharged = Math.min(uncharged, wait);
     // A slot may be released at any time.
     if (policies[i]!.traits.holdsSlots) return 0;
     if (policies[i]!.shadow) continue;
@@ -219,5 +204,6 @@ function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): numbe
     else if (wait > longest) longest = wait;
   }
   // The store counts denials towards a ban, so the denials must reach it.
-  return longest > 0 && ban !== undefined && ban.after > 0 ? 0 : Math.min(longest, uncharged);
+  if (longest === 0 || (ban !== undefined && ban.after > 0)) return 0;
+  return Math.min(longest, nextAttempt(set, reply));
 }

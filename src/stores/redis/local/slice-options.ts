@@ -1,7 +1,7 @@
 import type { Duration } from '../../../common/duration.js';
 import { duration, integer, type OptionTable, type OptionValues } from '../../../common/options.js';
 
-/** The part of a hot key's quota that a process charges in advance. See https://github.com/headgate/headgate/blob/main/docs/redis.md. */
+/** The part of a hot key's quota that a process charges in advance. See https://github.com/headgate/headgate/blob/main/docs/hot-keys.md. */
 export interface SliceOptions {
   /**
    * The most units of a key in this process at a time: 2 to 1,000,000. A slice never exceeds a tenth of the lowest limit of the key, or an

@@ -22,7 +22,7 @@ import { warnOnce } from '../../../common/warnings.js';
 import { within } from '../../../common/within.js';
 import { merged } from '../across-slots.js';
 import { tapped, type HotKey } from './hot-key.js';
-import { Returns } from './returns.js';
+import { SliceRests } from './slice-rests.js';
 import type { Slicing } from './slice-options.js';
 import { Shared, WatchedKeys, type WatchedPlace } from './watched-keys.js';
 
@@ -39,7 +39,7 @@ export interface Sliceable extends Store {
 export class Slices implements Partial<Store> {
   readonly #store: Sliceable;
   readonly #watched: WatchedKeys;
-  readonly #returns: Returns;
+  readonly #rests: SliceRests;
   /** The longest time that a limiter waits for the store, ms. */
   #timeout = 0;
   /** The places of a set's parts. Undefined if the set cannot be decided from slices. */
@@ -53,13 +53,13 @@ export class Slices implements Partial<Store> {
   /** @param store the store around which `wrap` puts the slices @param shared the state of the stores on a client @param identity distinguishes stores on the same client that count separately */
   constructor(store: Sliceable, slicing: Slicing, shared = new Shared(), identity = '') {
     this.#store = store;
-    const returns = new Returns((rests) => store.giveBack(rests), slicing.hold);
-    this.#returns = returns;
+    const rests = new SliceRests((changes) => store.giveBack(changes), slicing.hold);
+    this.#rests = rests;
     const keeping = {
       ...slicing,
       store,
-      holds: (hot: HotKey) => returns.watch(hot),
-      giveBack: returns.add.bind(returns),
+      holds: (hot: HotKey) => rests.watch(hot),
+      giveBack: rests.add.bind(rests),
       connectionOf: (subject: Subject) => shared.connections.to(store.serverOf?.(subject)),
     };
     this.#watched = new WatchedKeys(keeping, shared, identity);
@@ -81,7 +81,7 @@ export class Slices implements Partial<Store> {
     const slice = hot.take(part.set, cost, now);
     if (!slice) {
       // The store would deny units that this process has not spent.
-      void this.#returns.send();
+      void this.#rests.send();
       return hot.decide(query, subjectOf(part, set, key), now);
     }
     const reply = slice.spend(part.set, cost, now);
@@ -103,7 +103,7 @@ export class Slices implements Partial<Store> {
       const replies = asked.map(({ part, slice }) => slice!.spend(part.set, cost, now));
       answer = merged(setsByDimension(set), replies);
     } else {
-      void this.#returns.send();
+      void this.#rests.send();
       answer = tapped(this.#store.decide(query), (reply) => {
         for (const { part, hot } of asked) hot?.learn(part.set, reply, cost, part.at);
       });
@@ -119,7 +119,7 @@ export class Slices implements Partial<Store> {
     // A refund without a charge must not return units that slices have not spent yet.
     if (!change.charged && change.units.some((units) => units < 0)) {
       await this.#watched.drop(change);
-      await this.#returns.send();
+      await this.#rests.send();
     }
     return this.#store.adjust(change);
   }
@@ -143,7 +143,7 @@ export class Slices implements Partial<Store> {
     const { overrides } = this.#store;
     const change: OverrideStore['change'] = async (place, record) => {
       if ('subject' in place) this.#drop(place.subject);
-      await this.#returns.send();
+      await this.#rests.send();
       return overrides!.change(place, record);
     };
     return overrides && { ...overrides, change };
@@ -156,9 +156,9 @@ export class Slices implements Partial<Store> {
 
   /** Returns all slices. A server that hangs delays the return only for the time that a decision would wait. */
   async close(): Promise<void> {
-    const returned = this.#watched.close().then(() => this.#returns.send());
+    const returned = this.#watched.close().then(() => this.#rests.send());
     await within<unknown>(this.#timeout, returned, () => undefined);
-    this.#returns.close();
+    this.#rests.close();
     await this.#store.close?.();
   }
 }

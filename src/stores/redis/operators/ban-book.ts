@@ -39,7 +39,7 @@ export function bookKeys(
 
 const UNRECORDED_WARNING =
   'The user of this Redis client may not record changes. Bans are in force, but the log of changes and the notes of bans miss them. ' +
-  `${DOCS}/failure.md lists the permissions.`;
+  `${DOCS}/redis.md lists the permissions.`;
 
 /** The keys of the log of automatic changes, and of the last options of limiters, in the same slot. */
 export function configurationKeys(prefix: string, names: readonly string[]): string[] {

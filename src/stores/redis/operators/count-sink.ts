@@ -1,4 +1,4 @@
-import { DENIALS_LIFE_MS, MAX_CAUSES, MAX_KEYS_PER_HOUR, type Denials } from '../../counts/denials.js';
+import { DENIALS_LIFE_MS, MAX_CAUSES, MAX_KEYS_PER_HOUR, type DenialCounts } from '../../counts/denials.js';
 import { DAY_LIFE_MS, HISTORY_LIFE_MS, MAX_HISTORIES, SECONDS_LIFE_MS } from '../../counts/history.js';
 import type { Counted, CountSink, MinuteFields } from '../../counts/sink.js';
 import { HOUR_MS, MINUTE_MS, STEP_MS } from '../../counts/times.js';
@@ -52,7 +52,7 @@ export class RedisCounts implements CountSink {
     return Date.now() + this.#ahead;
   }
 
-  write(message: Counted, minutes: MinuteFields, denials: Denials, start = this.now()): void {
+  write(message: Counted, minutes: MinuteFields, denials: DenialCounts, start = this.now()): void {
     const prefix = this.#prefix;
     const minute = start - (start % MINUTE_MS);
     const names = [...minutes.keys()];

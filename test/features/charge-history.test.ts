@@ -2,7 +2,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
-import { History, Returns } from '../../src/features/returns.js';
+import { History, TableHistories } from '../../src/features/charge-history.js';
 
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
@@ -44,18 +44,18 @@ describe('the record of a key’s charges', () => {
   });
 
   it('stores no long key itself, and distinguishes long keys', () => {
-    const returns = new Returns();
+    const histories = new TableHistories();
     const long = 'x'.repeat(200);
     const keys = [long, `${long}\ud800`, `${long}\udfff`, long.slice(0, 128)];
-    const records = keys.map((key) => returns.open('policy', key, 0, 1));
+    const records = keys.map((key) => histories.open('policy', key, 0, 1));
     expect(new Set(records).size).to.equal(keys.length);
-    expect(keys.map((key) => returns.find('policy', key))).to.deep.equal(records);
+    expect(keys.map((key) => histories.find('policy', key))).to.deep.equal(records);
     gc();
     const before = process.memoryUsage().heapUsed;
-    for (let i = 0; i < 200; i++) returns.open('policy', 'x'.repeat(100_000) + i, 0, 1);
+    for (let i = 0; i < 200; i++) histories.open('policy', 'x'.repeat(100_000) + i, 0, 1);
     gc();
     expect(process.memoryUsage().heapUsed - before).to.be.below(2 ** 21);
-    expect(returns.find('policy', long)).to.equal(records[0]);
+    expect(histories.find('policy', long)).to.equal(records[0]);
   });
 
   it('is kept for the last 1,000 keys, and for 100,000 while it is needed', () => {
@@ -63,15 +63,15 @@ describe('the record of a key’s charges', () => {
       [0, 1000],
       [1, 100_000],
     ] as const) {
-      const returns = new Returns();
-      const open = (key: number) => returns.open('policy', String(key), 50, life);
+      const histories = new TableHistories();
+      const open = (key: number) => histories.open('policy', String(key), 50, life);
       for (let key = 0; key < most; key++) open(key);
-      const first = returns.find('policy', '0');
+      const first = histories.find('policy', '0');
       expect(open(0)).to.equal(first);
       open(most);
-      const isKnown = (key: number) => returns.find('policy', String(key)) !== undefined;
+      const isKnown = (key: number) => histories.find('policy', String(key)) !== undefined;
       expect([0, 1, 2, most].map(isKnown)).to.deep.equal([true, false, true, true]);
-      expect(returns.find('other', '0')).to.be.undefined;
+      expect(histories.find('other', '0')).to.be.undefined;
     }
   });
 });

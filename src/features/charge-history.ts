@@ -92,7 +92,7 @@ export interface Histories {
 }
 
 /** The histories of all keys of a memory store's table. */
-export class Returns implements Histories {
+export class TableHistories implements Histories {
   readonly #histories = new Map<string, History>();
 
   find(policy: string, key: string): History | undefined {

@@ -5,7 +5,7 @@ import { SWEEPS_PER_HOLD, type HotKey } from './hot-key.js';
 import type { Slice } from './slice.js';
 
 /** Returns the rests of slices, after a sweep for slices that have ended or are idle, and before the next call. */
-export class Returns {
+export class SliceRests {
   readonly #giveBack: (rests: readonly ChargeChange[]) => Promise<void>;
   /** The time between two sweeps, ms. */
   readonly #every: number;

@@ -1,10 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { lazy } from '../common/lazy.js';
-import { performance } from '../common/real-time.js';
-import type { Verdict } from '../common/decision.js';
-import { costAt } from '../contract/costs.js';
-import { leaseTag } from '../contract/shares.js';
-import type { PolicySet, Query, Subject } from '../contract/store.js';
+import { performance } from '../../common/real-time.js';
+import type { Verdict } from '../../common/decision.js';
+import { costAt } from '../../contract/costs.js';
+import type { PolicySet, Query } from '../../contract/store.js';
 
 interface Lease {
   readonly units: number;
@@ -12,19 +9,11 @@ interface Lease {
   until: number;
 }
 
-/** The first part of the names of this process' slots. A number follows. */
-const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));
-let leases = 0;
-
-/** A new name for the slots of a request. */
-export const newLease = (subject: Subject): string =>
-  `${leasePrefix()}${(leases++).toString(36)}${leaseTag(subject)}`;
-
 /** Fewer leases are not worth a search for ended ones. */
 const MIN_LEASES_TO_SWEEP = 100;
 
 /** The concurrency slots held by a limiter's requests in this process, for metrics. Only the store knows the free slots. */
-export class Slots {
+export class ProcessSlots {
   readonly #clock: () => number;
   readonly #leases = new Map<string, Lease>();
   #holdMs: number | undefined;

@@ -1,0 +1,122 @@
+import { NO_NOTE } from '../contract/ban-options.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { SAME_END_MS } from './bans.js';
+import { warnings, type Context } from './context.js';
+import type { BannedByImport } from './import-bans.js';
+import { notesIn } from './local-log.js';
+import type { LoggedChange } from './log.js';
+import { whoseOf } from './owners.js';
+import { notNoted, subjectIn } from './scope.js';
+import type { ListedChange, Owner, State } from './state.js';
+import { typedKey } from './typed-keys.js';
+import { cannot, changed, type Way } from './undo-way.js';
+
+/** The way back from an import. Keys with another ban by now keep it. */
+export async function importBack({ state, origin }: Context, listed: ListedChange): Promise<Way> {
+  const keys = listed.after as readonly BannedByImport[] | undefined;
+  if (keys === undefined) throw cannot('the log does not have the keys of so large an import');
+  const elapsed = (await state.now()) - listed.at;
+  const owners = keys.map(([who]) => ownerOfText(state, who));
+  const lefts = await state.bans(owners);
+  const own = keys.flatMap(([, forMs, before], i) => {
+    const [left, expected] = [lefts[i], forMs - elapsed];
+    const isSame = typeof left === 'number' && expected > 0 && Math.abs(left - expected) <= SAME_END_MS;
+    return isSame ? [{ owner: owners[i]!, duration: Math.max(0, Math.round(before - elapsed)) }] : [];
+  });
+  if (own.length === 0) throw changed('none of its bans is in force');
+  const others = keys.length - own.length;
+  return {
+    action: 'unban',
+    async go(note) {
+      const earlier = await notesIn(
+        changesBefore(state, listed.id),
+        own.map(({ owner }) => owner),
+      );
+      const changes = own.map((each, i) => ({ ...each, note: earlier[i] ?? NO_NOTE }));
+      const who = own.length === 1 ? keys.find((_, i) => owners[i] === own[0]!.owner)![0] : whoOfMany(listed);
+      const unnoted = await state.setBans(changes, {
+        ...{ action: 'unban', who, keys: own.length, forMs: 0, ...note, from: origin, undoes: listed.id },
+      });
+      const left = `${others} of ${keys.length} keys have another ban now, or none, and keep it.`;
+      return warnings(others > 0 ? { code: 'CHANGED_SINCE', message: left } : undefined, notNoted(unnoted));
+    },
+  };
+}
+
+/** The owner text of several keys of the limiter of a change: without a key. */
+const whoOfMany = ({ who }: ListedChange): string => who.slice(0, who.indexOf(':') + 1);
+
+/** @throws HeadgateError `HEADGATE_CANNOT_UNDO` if the store needs a key of which the log has only the hash */
+function ownerOfText(state: State, who: string): Owner {
+  const { name, key, dimension } = whoseOf(who, undefined)!;
+  try {
+    return state.ownerOf(name, key!, dimension);
+  } catch {
+    throw cannot('the log has only the hashes of some keys');
+  }
+}
+
+/** The way back from a ban or an unban. */
+export async function banBack(
+  { state, origin }: Context,
+  listed: ListedChange,
+  change: LoggedChange,
+): Promise<Way> {
+  const owners = await ownersOfChange(state, listed, change);
+  const lefts = await state.bans(owners);
+  const elapsed = (await state.now()) - listed.at;
+  const expected = listed.action === 'ban' ? listed.forMs - elapsed : 0;
+  const before = typeof listed.before === 'number' ? listed.before - elapsed : 0;
+  if (lefts.some((left) => left instanceof Error || Math.abs(left - Math.max(0, expected)) > SAME_END_MS))
+    throw changed(
+      expected > 0 && lefts.every((left) => left === 0) ? 'the ban has ended' : 'there is another ban',
+    );
+  if (listed.action === 'ban' && expected <= 0) throw cannot('the ban has ended by itself');
+  if (listed.action === 'unban' && before <= 0) throw cannot('the earlier ban would have ended by now');
+  // The log has only the longest earlier ban of a network.
+  if (before > 0 && owners.length > 1)
+    throw cannot('the log does not have the earlier ban of each key of a network');
+  const duration = Math.max(0, Math.round(before));
+  const action = duration > 0 ? 'ban' : 'unban';
+  return {
+    action,
+    async go(note) {
+      // The earlier ban returns with its own author and reason. The log has those of the undo.
+      const [earlier] = duration > 0 ? await notesIn(changesBefore(state, listed.id), owners) : [note];
+      const changes = owners.map((owner) => ({ owner, duration, note: earlier ?? NO_NOTE }));
+      const unnoted = await state.setBans(changes, {
+        ...{ action, who: listed.who, keys: listed.keys, forMs: duration, ...note, from: origin },
+        ...(expected > 0 && { before: Math.round(expected) }),
+        ...(duration > 0 && { after: duration }),
+        undoes: listed.id,
+      });
+      return warnings(notNoted(unnoted));
+    },
+  };
+}
+
+/** The changes before another one, the newest first. */
+async function* changesBefore(state: State, id: string): AsyncGenerator<ListedChange> {
+  let isBefore = false;
+  for await (const change of state.log.since(0)) {
+    if (isBefore) yield change;
+    isBefore ||= change.id === id;
+  }
+}
+
+/** The owners of the keys of a change. */
+async function ownersOfChange(state: State, { keys }: ListedChange, change: LoggedChange): Promise<Owner[]> {
+  const { name, key, network, dimension = DEFAULT_DIMENSION, within } = change;
+  if (within !== undefined) throw cannot('the limiter has slotBy. Call limiter.ban or unban with both keys');
+  if (network !== undefined && typeof name === 'string') {
+    const [subject] = subjectIn(await state.published(), name, typedKey(network, { dimension }));
+    if (subject.keys.length !== keys) throw changed('the limiter makes other keys of the network now');
+    return subject.keys.map((each) => state.ownerOf(name, each, dimension));
+  }
+  if (key === undefined) throw cannot('the log does not have its keys');
+  try {
+    return [state.ownerOf(name, key, dimension)];
+  } catch {
+    throw cannot('the log has only the hash of the key');
+  }
+}

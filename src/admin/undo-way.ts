@@ -1,0 +1,23 @@
+import { HeadgateError } from '../common/errors.js';
+import type { BanNote } from '../contract/ban-options.js';
+import type { AdminWarning } from './scope.js';
+
+/** A checked way back. */
+export interface Way {
+  readonly action: 'ban' | 'unban' | 'override' | 'remove';
+  go(note: BanNote): Promise<readonly AdminWarning[]>;
+}
+
+/** The error of a change that cannot be undone. */
+export function cannot(why: string): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_CANNOT_UNDO',
+    `The change cannot be undone: ${why}. Nothing was changed.`,
+  );
+}
+
+/** The error of a change that was followed by another one. */
+export function changed(what: string): HeadgateError {
+  const fix = 'Nothing was changed. Look at the key, and change its ban or override by hand.';
+  return new HeadgateError('HEADGATE_CHANGED_SINCE', `The state has changed since: ${what}. ${fix}`);
+}
