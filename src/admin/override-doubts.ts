@@ -43,14 +43,12 @@ function differencesOf(
   { change, dimension }: Change,
 ): Difference[] {
   const isTier = typeof change !== 'string' && 'tier' in change && typeof change.tier === 'string';
-  const target = isTier ? sets.get(change.tier as string) : undefined;
+  const target = isTier ? sets.get(change.tier) : undefined;
   const all = [...sets].flatMap(([tier, policies]) => policies.map((policy) => ({ tier, policy })));
   const names = new Set(all.map(({ policy }) => policy.name));
   return all.flatMap(({ tier, policy }): Difference[] => {
     if (dimension !== undefined && policy.by !== dimension) return [];
-    const to = target
-      ? target.find(({ name }) => name === policy.name)
-      : afterChange(policy, change, names);
+    const to = target ? target.find(({ name }) => name === policy.name) : afterChange(policy, change, names);
     const [old, next] = [limitText(policy), to ? limitText(to) : 'no limit'];
     if (old === next) return [];
     const direction = directionOf(policy, to);
@@ -100,11 +98,7 @@ function ofTiers(
 }
 
 /** The bans by denials that a lower limit may cause. */
-function ofBans(
-  { scopes }: Published,
-  differences: readonly Difference[],
-  { name }: Change,
-): AdminWarning[] {
+function ofBans({ scopes }: Published, differences: readonly Difference[], { name }: Change): AdminWarning[] {
   const banning = scopes.get(name)?.find(({ ban, shadow }) => ban && ban.after > 0 && !shadow);
   const { ban, banBy = DEFAULT_DIMENSION } = banning ?? {};
   const isLower = differences.some(

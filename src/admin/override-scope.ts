@@ -32,7 +32,12 @@ export function checkTexts(change: OverrideChange): void {
 }
 
 /** A limiter of the scope that supports overrides. @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_OVERRIDES` */
-export function limiterFor(state: State, published: Published, name: string, undoes: string | undefined): Limiter {
+export function limiterFor(
+  state: State,
+  published: Published,
+  name: string,
+  undoes: string | undefined,
+): Limiter {
   const [configuration] = published.scopes.get(name) ?? [];
   if (!configuration) {
     // A file does not contain the limiter's policies. The limiter reports a change that does not fit them.

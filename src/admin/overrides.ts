@@ -174,13 +174,20 @@ export function overrideFunctions(context: Context) {
     const { by, reason, unban } = found.wish;
     const key = keyFor(found);
     const since = (await limiter.overrideOf(key))?.since;
-    const note = checkNote('removeOverride', { ...(by !== undefined && { by }), ...(reason !== undefined && { reason }) });
+    const note = checkNote('removeOverride', {
+      ...(by !== undefined && { by }),
+      ...(reason !== undefined && { reason }),
+    });
     const replaced = await limiter.removeOverride(key, given(note));
     const bans = await bansSince(state, { name, ...found }, since);
     if (unban) await endBans(context, bans, note);
     return {
       ...whoseFound(found),
-      ...{ override: undefined, replaced, [unban ? 'unbanned' : 'stillBanned']: bans.map(({ banned }) => banned) },
+      ...{
+        override: undefined,
+        replaced,
+        [unban ? 'unbanned' : 'stillBanned']: bans.map(({ banned }) => banned),
+      },
       warnings: warnings(unban ? undefined : stillBanned(bans)),
     };
   }

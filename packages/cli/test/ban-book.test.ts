@@ -231,8 +231,12 @@ for (const kind of serverKinds) {
         ['hand', 'ada', 'spam'],
       ]);
       const people = (await headgate(['list', '--banned', ...where])).stdout;
-      expect(people).to.match(/^wild +banned .* denials or the program$/m).and.match(/^hand .* ada: spam$/m);
-      expect((await headgate(['key', 'wild', ...where])).stdout).to.contain('banned by denials or the program');
+      expect(people)
+        .to.match(/^wild +banned .* denials or the program$/m)
+        .and.match(/^hand .* ada: spam$/m);
+      expect((await headgate(['key', 'wild', ...where])).stdout).to.contain(
+        'banned by denials or the program',
+      );
     });
 
     it('the log is read in pages, each entry once, by ranges that Redis 6.0 has', async () => {

@@ -59,7 +59,7 @@ for (const kind of serverKinds) {
     it('reset names the charges of other dimensions and tenants, which stay', async () => {
       const { limiter, where, store } = await open(byAccount);
       const policies = ['pool=10/1h by provider share tenant'];
-      const shared = limiterOn(store, { name: 'chat', policies } as never);
+      const shared = limiterOn(store, { name: 'chat', policies });
       await shared.consume({ provider: 'openai', tenant: '203.0.113.7' });
       await told(where, 'chat');
       const { stdout, stderr } = await headgate(['reset', '203.0.113.7', '--all-limiters', ...where]);

@@ -376,7 +376,9 @@ for (const kind of serverKinds) {
       const { stdout, stderr, code } = await headgate(['key', '203.0.113.7', ...where]);
       expect(code).to.equal(3);
       expect(stdout)
-        .to.match(/^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned by ada: scraping; override: 9\/1h$/m)
+        .to.match(
+          /^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned by ada: scraping; override: 9\/1h$/m,
+        )
         .and.match(/^login +203\.0\.113\.7 +allowed +- +[\w-]+: 4 of 5 per 1h/m)
         .and.match(/^login +account 203\.0\.113\.7 +denied \(quota-exceeded\) +\d/m)
         .and.match(/^slots +203\.0\.113\.7 +unknown limits/m)

@@ -270,8 +270,12 @@ for (const kind of serverKinds) {
       await new Promise((resolve) => setTimeout(resolve, 1500));
       for (let i = 0; i < 5; i++) await limiter.consume('trudy');
       const removed = await headgate(['override', '--all', '--remove', ...of]);
-      expect(removed.stdout).to.match(/configured limits again in api\.\nStill banned: trudy \([\w. ]+ left\)\.\n/);
-      expect(removed.stderr).to.contain('a key is still banned by denials since the override began. Set --unban');
+      expect(removed.stdout).to.match(
+        /configured limits again in api\.\nStill banned: trudy \([\w. ]+ left\)\.\n/,
+      );
+      expect(removed.stderr).to.contain(
+        'a key is still banned by denials since the override began. Set --unban',
+      );
       // The override has ended, and its bans can still be ended.
       expect(await json('override', '--all', '--remove', '--unban', ...of)).to.nested.include({
         ...{ removed: false, 'unbanned.length': 1, 'unbanned[0].key': 'trudy' },

@@ -80,7 +80,9 @@ for (const kind of serverKinds) {
       await told(where, name);
       const banned = await headgate(['peek', 'user:3', '--name', name, ...where]);
       expect(banned.code).to.equal(3);
-      expect(banned.stdout).to.match(/^user:3 in login, a request of cost 1: denied \(banned\)\nbanned for .* by ada\n/);
+      expect(banned.stdout).to.match(
+        /^user:3 in login, a request of cost 1: denied \(banned\)\nbanned for .* by ada\n/,
+      );
       await banning.close();
     });
 

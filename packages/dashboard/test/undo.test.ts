@@ -33,6 +33,10 @@ describe('the undo of a change on the page', () => {
     const undo = row('unban', { undoes: ban.id, before: HOUR });
     expect(offered(undo, { ...ban, undoneBy: undo.id } as typeof ban)).to.deep.equal([true, false]);
     const redo = row('ban', { undoes: undo.id, forMs: HOUR });
-    expect(offered(redo, { ...undo, undoneBy: redo.id } as typeof ban, ban)).to.deep.equal([true, false, true]);
+    expect(offered(redo, { ...undo, undoneBy: redo.id } as typeof ban, ban)).to.deep.equal([
+      true,
+      false,
+      true,
+    ]);
   });
 });

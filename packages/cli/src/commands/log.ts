@@ -111,7 +111,11 @@ export async function showLog(options: Options, io: Io, part: Part): Promise<voi
   const { name, since, key, author } = options;
   const age = since === undefined ? undefined : durationOf(since, '--since');
   await withNamed(options, io, async (admin) => {
-    const changes = orWarning(admin.log({ name, since: age, actions: part.actions, key, by: author }), admin, io);
+    const changes = orWarning(
+      admin.log({ name, since: age, actions: part.actions, key, by: author }),
+      admin,
+      io,
+    );
     await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes) : changes, {
       json,
       table: Object.fromEntries(part.columns.map((column) => [column, COLUMNS[column]])),

@@ -119,7 +119,10 @@ function Plan({ change, update }) {
       update({ plan: { ...plan, at: undefined }, change: { tier: value.slice(5) } });
     else choose({ at: value === '' ? undefined : value === 'all' ? 'all' : Number(value) });
   };
-  const also = tiers.length > 0 || sets.length > 1 ? tierTexts({ ...plan, at: isMove ? undefined : at }, change.change) : [];
+  const also =
+    tiers.length > 0 || sets.length > 1
+      ? tierTexts({ ...plan, at: isMove ? undefined : at }, change.change)
+      : [];
   const row = useApp().parts[`row ${change.name}`];
   const bans = row && banText(row, plan, change.change);
   return html`${
@@ -147,10 +150,15 @@ function Plan({ change, update }) {
       ${FACTORS.map(([value, label]) => html`<button type="button" class="small" aria-pressed=${factor === value} onClick=${() => choose({ factor: value })}>${label}</button>`)}
     </div>`
   }
-  ${also.length > 0 && html`<div class="warn">
-    ${isMove ? 'The limits change for requests' : 'A change names policies, so it is also for requests'}
-    <ul>${also.map((text) => html`<li>${text}</li>`)}</ul>
-  </div>`}
+  ${
+    also.length > 0 &&
+    html`<div class="warn">
+      ${isMove ? 'The limits change for requests' : 'A change names policies, so it is also for requests'}
+      <ul>
+        ${also.map((text) => html`<li>${text}</li>`)}
+      </ul>
+    </div>`
+  }
   ${bans && html`<p class="warn">${bans}</p>`}`;
 }
 
@@ -309,7 +317,9 @@ function Form({ given }) {
 export function Notes() {
   const { notes, parts } = useApp();
   const isUndone = (/** @type {any} */ { entries }) =>
-    (parts.changes ?? []).some((/** @type {any} */ row) => entries.includes(row.id) && row.undoneBy !== undefined);
+    (parts.changes ?? []).some(
+      (/** @type {any} */ row) => entries.includes(row.id) && row.undoneBy !== undefined,
+    );
   const undo = (/** @type {any} */ note) => {
     closeNote(note);
     openChange({
@@ -328,7 +338,12 @@ export function Notes() {
             >${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
           </div>
           ${note.entries.length > 0 && !isUndone(note) && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
-          <button type="button" class="small ghost" aria-label="Close this note" onClick=${() => closeNote(note)}>
+          <button
+            type="button"
+            class="small ghost"
+            aria-label="Close this note"
+            onClick=${() => closeNote(note)}
+          >
             ✕
           </button>
         </div>`,

@@ -2,7 +2,18 @@
 import { Bar, Spark } from './charts.js';
 import { html, useState } from './lib.js';
 import { Limiter, shareOf } from './limiter.js';
-import { authorOf, effectOf, Subject, Time, Undo, undoText, Unknown, useFold, verbOf, whyUncounted } from './parts.js';
+import {
+  authorOf,
+  effectOf,
+  Subject,
+  Time,
+  Undo,
+  undoText,
+  Unknown,
+  useFold,
+  verbOf,
+  whyUncounted,
+} from './parts.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
 import { bytes, causeText, count, many, percent, printable, rate, span } from './text.js';
