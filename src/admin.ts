@@ -13,6 +13,7 @@ export {
   type ImportOptions,
   type ImportResult,
 } from './admin/import-bans.js';
+export type { BannedSince } from './admin/bans-since.js';
 export { banJson, contentOf, dimensionJson, overrideJson, textOrHash, whoseJson } from './admin/lines.js';
 export { readChange, readOverrideLine, type OverrideLineDefaults } from './admin/override-lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
@@ -39,6 +40,7 @@ export type {
   OverrideResult,
   OverrideWish,
   OverriddenKey,
+  RemoveOverrideOptions,
 } from './admin/overrides.js';
 export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';

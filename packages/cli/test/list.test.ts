@@ -192,7 +192,7 @@ for (const kind of serverKinds) {
       await login.consume('c');
       const { stdout } = await headgate(['list', ...where, ...API_TEXT]);
       expect(stdout).to.match(
-        /^api\nkey +state +policy +time left\nz +banned +- +(1h|59m 59s)\na +limited +burst +\S+( \S+)?\nb +limited +burst/,
+        /^api\nkey +state +policy +time left +by: reason\nz +banned +- +(1h|59m 59s) +denials or the program\na +limited +burst +\S+( \S+)? +-\nb +limited +burst/,
       );
       expect(stdout).to.match(/\n1 banned, 2 limited; 5 keys of Headgate were checked\.\n$/);
       const banned = await headgate(['list', ...where, '--banned', '--scan']);
@@ -433,7 +433,9 @@ for (const kind of serverKinds) {
       const { stdout, stderr, code } = await headgate(['key', '203.0.113.7', ...where]);
       expect(code).to.equal(3);
       expect(stdout)
-        .to.match(/^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned ada: scraping; override: 9\/1h$/m)
+        .to.match(
+          /^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned by ada: scraping; override: 9\/1h$/m,
+        )
         .and.match(/^login +203\.0\.113\.7 +allowed +- +[\w-]+: 4 of 5 per 1h/m)
         .and.match(/^login +account 203\.0\.113\.7 +denied \(quota-exceeded\) +\d/m)
         .and.match(/^slots +203\.0\.113\.7 +unknown limits/m)

@@ -1,5 +1,6 @@
 import {
   silentMs,
+  toText,
   withoutPage,
   withoutSecrets,
   type Admin,
@@ -26,6 +27,8 @@ export interface Row {
   readonly bans: boolean;
   /** The kinds of keys that it bans. */
   readonly bansBy: readonly string[];
+  /** The denials after which it bans a key, and the length of the ban, or `null` if denials never ban. */
+  readonly banRule: string | null;
   /** Whether it limits how many requests run at once. */
   readonly slots: boolean;
   /** The number of keys with other limits, or `null` if the limiter does not support overrides. */
@@ -299,6 +302,7 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
     dynamic: most?.dynamic ?? false,
     bans: configurations.some(({ ban }) => ban !== null),
     bansBy: [...new Set(configurations.flatMap(({ ban, banBy = 'key' }) => (ban ? [banBy] : [])))],
+    banRule: ruleOf(configurations),
     slots: traits.holdsSlots,
     overridden: overridden?.keys ?? null,
     isOverridden: (overridden?.all ?? null) !== null,
@@ -308,6 +312,11 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
     rates: { admitted, denied, degraded, waiting, held, slots },
     causes: causes.sort((a, b) => b.denied - a.denied).slice(0, 3),
   };
+}
+
+function ruleOf(configurations: LimiterView['configurations']): string | null {
+  const ban = configurations.find((each) => each.ban && each.ban.after > 0 && !each.shadow)?.ban;
+  return ban ? `${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}` : null;
 }
 
 function sparkOf({ admitted, denied, degraded, use }: Pick<LimiterHistory, Column | 'use'>): Spark {

@@ -13,9 +13,9 @@ import { integer, limitOf, type CliCommand, type Options as Shared } from '../co
 import { DeniedLately } from '../denied-lately.js';
 import { CliError, usageError } from '../errors.js';
 import {
+  banNote,
   duration,
   many,
-  noteText,
   printable,
   quoted,
   share,
@@ -264,7 +264,7 @@ function text(name: string, finds: readonly KeyVerdictFind[], look: Look): strin
   const { io } = look;
   // The author of a ban by hand, and the reason.
   const noteOf = (find: KeyVerdictFind) =>
-    (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
+    (find.kind === 'banned' ? banNote(find.by, find.reason) : '') || '-';
   const isNoted = finds.some((find) => noteOf(find) !== '-');
   const rows = table(io, { ...columnsFor(look), ...(isNoted && { 'by: reason': noteOf }) }, finds);
   return `${io.colors.bold(name)}\n${rows}\n`;

@@ -16,6 +16,8 @@ interface Options extends Shared {
   readonly action?: string;
   readonly undo?: string;
   readonly dryRun?: boolean;
+  readonly key?: string;
+  readonly author?: string;
 }
 
 export function register(program: CliCommand, io: Io): void {
@@ -27,6 +29,8 @@ export function register(program: CliCommand, io: Io): void {
     )
     .option('--since <time>', "the age of the oldest change: '30m', '1h', '7d'")
     .option('--action <names>', `only these kinds of changes: ${CHANGE_ACTIONS.join(', ')}`)
+    .option('--key <key>', 'only the changes of this key or network')
+    .option('--author <name>', 'only the changes of this operator')
     .option('--undo <id>', 'undo the change with this id')
     .option('--dry-run', 'with --undo: only check')
     .limitOption()
@@ -77,7 +81,8 @@ function actionsOf({ action }: Options): readonly Action[] {
 /** The columns of the whole log. */
 const COLUMNS = {
   'when (UTC)': ({ at }) => utc(at.toISOString()),
-  what: ({ action }) => action,
+  what: ({ action, undoes, undoneBy }) =>
+    `${action}${undoes === undefined ? '' : ` (undo of ${undoes})`}${undoneBy === undefined ? '' : ' (undone)'}`,
   scope: ({ name }) => showText(name),
   key: keyText,
   before: (change) => valueText(change, change.before),
@@ -109,10 +114,14 @@ interface Part {
 
 /** Shows changes of some kinds, of one limiter or of all. The newest change comes first. */
 export async function showLog(options: Options, io: Io, part: Part): Promise<void> {
-  const { name, since } = options;
+  const { name, since, key, author } = options;
   const age = since === undefined ? undefined : durationOf(since, '--since');
   await withNamed(options, io, async (admin) => {
-    const changes = orWarning(admin.log({ name, since: age, actions: part.actions }), admin, io);
+    const changes = orWarning(
+      admin.log({ name, since: age, actions: part.actions, key, by: author }),
+      admin,
+      io,
+    );
     await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes) : changes, {
       json: changeDocument,
       table: Object.fromEntries(part.columns.map((column) => [column, COLUMNS[column]])),

@@ -32,7 +32,7 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
     [rates.waiting, 'waiting'],
     [rates.held, 'held'],
     [rates.slots, 'in use'],
-  ].filter(([n]) => n > 0);
+  ].filter(([n]) => Math.round(n) > 0);
   return html`<tbody class=${isOpen ? 'open' : ''}>
     <tr>
       <th scope="row">
@@ -129,8 +129,8 @@ function Details({ row }) {
               ? html`<p class="quiet">Unknown.</p>`
               : bans.length === 0
                 ? html`<p class="quiet">
-                    No ban is recorded. <code>headgate list --banned</code> also finds bans whose records were
-                    lost.
+                    No key is banned, as far as the store has records of bans. Without them,
+                    <code>headgate list --banned --scan</code> searches all keys.
                   </p>`
                 : html`<ul class="list">
                     ${bans.map(
@@ -139,7 +139,7 @@ function Details({ row }) {
                           <div>
                             <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
                               >${span(ban.bannedForMs)}
-                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
+                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials or the program'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
                             >
                           </div>
                           <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />

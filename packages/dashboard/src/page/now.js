@@ -9,6 +9,7 @@ import {
   Subject,
   Time,
   Undo,
+  undoText,
   Unknown,
   useFold,
   verbOf,
@@ -236,7 +237,7 @@ function Summary({ parts, rows }) {
     <section class="tile" aria-label="Waiting">
       <h2>Waiting</h2>
       <p class="figure">${why ? html`<${Unknown} />` : count(waiting)}</p>
-      <p class="quiet">${why || `${count(held)} held, ${many(slots, 'slot')} in use`}</p>
+      <p class="quiet">${why || `${held > 0 ? `${count(held)} held, ` : ''}${many(slots, 'slot')} in use`}</p>
     </section>
     <section class="tile" aria-label="Store">
       <h2>Store</h2>
@@ -291,7 +292,7 @@ function Latest({ rows, isUnknown }) {
                 (/** @type {any} */ row) =>
                   html`<li key=${row.id}>
                     <p>
-                      <b>${authorOf(row)}</b> ${verbOf(row)} <${Subject} row=${row} />
+                      <b>${authorOf(row)}</b> ${verbOf(row)} <${Subject} row=${row} />${undoText(row)}
                       <span class="effect">${effectOf(row)}</span>
                     </p>
                     ${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}
