@@ -4,30 +4,19 @@ import {
   type KeySearch,
   type KeysOptions,
   type KeyVerdictFind,
-  lacksSlots,
-  type PolicyVerdict,
   textOrHash,
   useIn,
 } from 'headgate/admin';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { DeniedLately } from '../denied-lately.js';
 import { CliError, usageError } from '../errors.js';
-import {
-  banNote,
-  duration,
-  many,
-  printable,
-  quoted,
-  share,
-  table,
-  type Table,
-  untilSlot,
-} from '../format.js';
+import { banNote, many, printable, quoted, table } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
 import { warnIfNothing } from '../nothing.js';
 import { withAdmin } from '../open.js';
+import { columnsFor, type Look } from './list-rows.js';
 
 /** The default number of keys per step. */
 const KEYS_PER_STEP = 500;
@@ -279,63 +268,6 @@ const byUse: Order = (a, b) => Number(isOpen(a)) - Number(isOpen(b)) || usedOf(b
 
 const isOpen = (find: KeyVerdictFind): boolean =>
   (find.kind === 'limited' || find.kind === 'admitted') && !find.certain;
-
-interface Look {
-  readonly io: Io;
-  readonly isByUse: boolean;
-}
-
-const columnsFor = ({ io: { colors }, isByUse }: Look): Table<KeyVerdictFind> => ({
-  key: showKey,
-  state: (find) => {
-    if (find.kind === 'banned') return colors.red('banned');
-    if (find.kind === 'unreadable') return colors.red(`unreadable: ${printable(find.message)}`);
-    if (find.kind !== 'state')
-      return find.kind === 'admitted'
-        ? `admitted${find.certain ? inTier(find) : ` if the key is${inTier(find) || ' without a tier'}`}`
-        : find.certain
-          ? colors.yellow(`limited${inTier(find)}`)
-          : `would be limited${inTier(find)}`;
-    return find.algorithm === 'ban' ? 'denials counted' : (find.algorithm ?? 'of another version');
-  },
-  policy: (find) => {
-    if (find.kind === 'state') return find.policy ?? '-';
-    if (find.kind === 'limited' && !isByUse) return `${find.policy ?? '-'}${ownLimit(find)}`;
-    if (find.kind !== 'admitted' && find.kind !== 'limited') return '-';
-    return find.policies.map(useText).join(', ') + ownLimit(find);
-  },
-  'time left': (find) => {
-    if (find.kind === 'banned') return duration(find.bannedForMs);
-    if (find.kind === 'limited')
-      return lacksSlots(find.policies) ? untilSlot(find.retryAfterMs) : time(find.retryAfterMs);
-    return find.kind === 'state' ? time(find.expiresInMs) : '-';
-  },
-});
-
-/** The use of a policy: of how many units, and the part of them. */
-function useText(verdict: PolicyVerdict): string {
-  const { used, quota } = useIn(verdict);
-  return `${verdict.name}: ${used} of ${quota} used (${share(used, quota)})`;
-}
-
-/** The tier in which a key is judged. */
-const inTier = ({ tier }: { tier?: string }): string =>
-  tier === undefined ? '' : ` in tier ${printable(tier)}`;
-
-/** The mark of an override of a key, with the limit that denies it. An override may change other policies only. */
-function ownLimit({
-  kind,
-  overridden,
-  policy,
-  policies,
-}: Extract<KeyVerdictFind, { policies: unknown }>): string {
-  if (!overridden) return '';
-  const deciding = policies.find(({ name }) => kind === 'limited' && name === policy);
-  const limit = deciding ? `${deciding.limit} per ${duration(deciding.windowMs)}; ` : '';
-  return ` (${limit}an override is in force)`;
-}
-
-const time = (ms: number | null): string => (ms === null ? 'no end' : duration(ms));
 
 function summary(
   finds: readonly KeyVerdictFind[],
