@@ -17,6 +17,7 @@ export { banJson, contentOf, dimensionJson, overrideJson, textOrHash, whoseJson 
 export { readChange, readOverrideLine, type OverrideLineDefaults } from './admin/override-lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
 export {
+  lacksSlots,
   useIn,
   type BannedKey,
   type KeyVerdictFind,
@@ -39,7 +40,7 @@ export type {
   OverrideWish,
   OverriddenKey,
 } from './admin/overrides.js';
-export type { Configuration, Instance, LimiterTraits } from './admin/published.js';
+export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';
 export type { StoreHealth } from './stores/counts/sink.js';

@@ -22,7 +22,9 @@ export class DeniedNow {
 
   async #read(): Promise<ReadonlySet<string>> {
     // A user without permission for the counts still gets the verdicts.
-    const { limiters } = await readTraffic(this.#state, { keys: 20 }).catch(() => ({ limiters: [] }));
+    const { limiters } = await readTraffic(this.#state, { keys: 20, ofPlaces: true }).catch(() => ({
+      limiters: [],
+    }));
     const denied = limiters.flatMap(({ name, keys }) =>
       keys
         .filter((each) => each.denied > 0)

@@ -107,6 +107,15 @@ export function useIn({ limit, burst = limit, remaining, share, used }: PolicyVe
   return { used: used ?? Math.max(0, share - remaining), quota: share };
 }
 
+/**
+ * Whether only slots are missing. A request is then denied until a slot is returned, and `retryAfterMs` is the time until a lease ends, which a
+ * process that is alive renews.
+ */
+export function lacksSlots(policies: readonly PolicyVerdict[]): boolean {
+  const denying = policies.filter(({ allowed, shadow }) => !allowed && !shadow);
+  return denying.length > 0 && denying.every(({ algorithm }) => algorithm === 'concurrency');
+}
+
 /** The verdicts of a decision with their policies. */
 export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
   // A destructured parameter would put the internal member into the published declarations.

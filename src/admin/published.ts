@@ -10,6 +10,18 @@ export interface Instance extends PublishedInstance {
   readonly id: string;
 }
 
+/** The part of the time between two publications for which an instance may be late. */
+const LATE_SHARE = 0.5;
+
+/** The time since an instance published its limiters, ms, if the next publication is late: its process may have ended. Otherwise 0. */
+export function silentMs({ at, every }: Pick<Instance, 'at' | 'every'>, now = Date.now()): number {
+  const age = now - Date.parse(at);
+  return every > 0 && age > (1 + LATE_SHARE) * every + GRACE_MS ? age : 0;
+}
+
+/** The time that a publication may need, ms. */
+const GRACE_MS = 1000;
+
 /** Limiters of one name with equal configurations. */
 export interface Configuration extends Omit<PublishedLimiter, 'name'> {
   /** The processes with these options. Empty if only a database has them, as a process made the limiter last. */

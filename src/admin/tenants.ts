@@ -1,23 +1,26 @@
 import { useOf, type SharesParams, type TenantState } from '../algorithms/sharing.js';
 import { checkShape } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { CompiledPolicy, Policy } from '../contract/policy.js';
 import { sharedOf, tenantsOf } from '../contract/shares.js';
 import { ofLimiter } from '../limiter/decision.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
 import { checkName, type Context } from './context.js';
+import { lacksSlots, verdictsOf } from './finds.js';
 import { limiterOn, withLimiter } from './limiters.js';
 import { readOverrideOfAll } from './override-views.js';
-import { ofDimension, type Limits } from './limits.js';
+import type { Limits } from './limits.js';
 import { whoseState, withinOf, type Hash } from './owners.js';
 import { byDenials, type KeyRates, type Rates } from './rates.js';
 import { setsOf } from './sets.js';
 import type { FoundKey, State } from './state.js';
 import { broughtWeight, callable } from './shared-limits.js';
+import { ratesOfTenant } from './tenant-rates.js';
 import { readTraffic } from './traffic.js';
 
-/** A tenant of a shared limit. */
+/** A tenant of a shared limit. Its requests a second are those that all policies of the limiter decided. */
 export interface TenantView extends Rates {
   /** The name of the limiter. */
   readonly name: string;
@@ -46,8 +49,14 @@ export interface TenantView extends Rates {
   readonly weight: number;
   /** Whether it lately asked for more than its share, which bounds it. Null if `used` is. */
   readonly isHeavy: boolean | null;
-  /** Whether a request of cost 1 would be admitted now. */
+  /** Whether a request of cost 1 would be admitted now, by the shared policy and by those of the tenant alone. */
   readonly allowed: boolean;
+  /** The policy that would deny it, or `null`. */
+  readonly denying: string | null;
+  /** Whether only slots are missing, so that `retryAfterMs` is the time until a lease ends, which a process that is alive renews. */
+  readonly lacksSlots: boolean;
+  /** The policies that denied the tenant in the last seconds, most denials first. Policies of the tenant alone count for each of its limits. */
+  readonly deniedBy: readonly { readonly policy: string; readonly denied: number }[];
   /** The reason of a denial, `'fair-share'` or `'quota-exceeded'`, or `null`. */
   readonly reason: string | null;
   /** The time until a request of cost 1 would be admitted, ms, or `null` for an admission. */
@@ -99,7 +108,9 @@ export function tenantFunctions({ state }: Context) {
     const limits = (await state.published()).limitsOf(name);
     const shared = limits ? setsOf(limits).flatMap(([tier, own]) => sharedIn(limits, tier, own)) : [];
     if (shared.length === 0) return [];
-    const rates = (await readTraffic(state, { name, keys: 20 })).limiters.flatMap(({ keys }) => keys);
+    const rates = (await readTraffic(state, { name, keys: 20, ofPlaces: true })).limiters.flatMap(
+      ({ keys }) => keys,
+    );
     const candidates = await candidatesOf(state, options, shared, rates);
     const views = await viewsOf(state, name, candidates, rates);
     return views.sort((a, b) => byDenials(a, b) || (b.used ?? 0) - (a.used ?? 0)).slice(0, MAX_TENANTS);
@@ -175,7 +186,7 @@ async function viewsOf(
   for (const shared of new Set(candidates.map((each) => each.shared))) {
     const own = candidates.filter((each) => each.shared === shared);
     const { segments } = shared.hidden.params as unknown as SharesParams;
-    const limits = ofDimension(shared.limits, shared.policy.by);
+    const limits = ofTenant(shared);
     const isLive = limits.overrides ?? false;
     await withLimiter(limiterOn(state, name, limits, { isLive }), async (limiter) => {
       if (isLive) await readOverrideOfAll(limiter);
@@ -189,8 +200,9 @@ async function viewsOf(
         const next = states.values();
         const shown = some.map(async (candidate) => {
           const saved = candidate.found && next.next().value;
-          const view = await viewOf(limiter, candidate, saved, { name, now, rates, isLive });
-          const inTier = { view, isOfWeight: saved?.weight === shared.hidden.params['weight'] };
+          const inOne = await viewOf(limiter, candidate, saved, { name, now, rates, isLive });
+          const { view } = inOne;
+          const inTier = { ...inOne, isOfWeight: saved?.weight === shared.hidden.params['weight'] };
           const id = JSON.stringify([shared.hidden.id, view.key, view.within]);
           if (!views.get(id)?.push(inTier)) views.set(id, [inTier]);
         });
@@ -201,15 +213,24 @@ async function viewsOf(
   return [...views.values()].map(inOneTier);
 }
 
-/** A tenant's view in one of the tiers that share a limit, and whether the tenant brought the weight of this tier. */
+/** The limits of the shared policy's tier that count the tenant or the key whose limit it shares. */
+function ofTenant({ limits, policy, share }: Shared): Limits {
+  const isOfIt = ({ by = DEFAULT_DIMENSION }: Policy): boolean => by === policy.by || by === share;
+  return { ...limits, policies: limits.policies.filter(isOfIt), tiers: new Map() };
+}
+
+/** A tenant's view in one of the tiers that share a limit. */
 interface ViewInTier {
   readonly view: TenantView;
+  /** Whether the shared policy admits the tenant. */
+  readonly isAdmitted: boolean;
+  /** Whether the tenant brought the weight of this tier. */
   readonly isOfWeight: boolean;
 }
 
 /** The view in the tier whose weight the tenant brought. If its weight is unknown, the first tier that admits it, as it is light. */
 function inOneTier(views: readonly ViewInTier[]): TenantView {
-  const found = views.find(({ isOfWeight }) => isOfWeight) ?? views.find(({ view }) => view.allowed);
+  const found = views.find(({ isOfWeight }) => isOfWeight) ?? views.find(({ isAdmitted }) => isAdmitted);
   return (found ?? views.at(-1)!).view;
 }
 
@@ -218,16 +239,15 @@ async function viewOf(
   { shared, key, within, place }: Candidate,
   saved: TenantState | undefined,
   { name, now, rates, isLive }: { name: string; now: number; rates: readonly KeyRates[]; isLive: boolean },
-): Promise<TenantView> {
+): Promise<Omit<ViewInTier, 'isOfWeight'>> {
   const { tier, policy, hidden, share: dimension } = shared;
   const decision = ofLimiter(await limiter.peek(place, { weight: broughtWeight(saved) }));
   const verdict = decision.policies.find((each) => each.name === policy.name);
   const override = isLive ? await limiter.overrideOf(place) : undefined;
   const use = saved && useOf(saved, hidden.params as unknown as SharesParams, now);
-  const text = JSON.stringify([dimension, within, key]);
-  const counted = rates.find((each) => JSON.stringify([each.dimension, each.within, each.key]) === text);
-  const { limit = policy.limit, share = limit, remaining = 0, allowed = decision.allowed } = verdict ?? {};
-  return {
+  const { allowed } = decision;
+  const { limit = policy.limit, share = limit, remaining = 0, allowed: isAdmitted = allowed } = verdict ?? {};
+  const view = {
     name,
     ...(tier !== undefined && { tier }),
     policy: policy.name,
@@ -241,11 +261,13 @@ async function viewOf(
     weight: broughtWeight(saved) ?? weightOfChange(override?.change, policy.name) ?? hidden.params['weight']!,
     isHeavy: use?.isHeavy ?? null,
     allowed,
+    denying: allowed ? null : (decision.policy ?? null),
+    lacksSlots: !allowed && lacksSlots(verdictsOf(decision)),
     reason: allowed ? null : (decision.reason ?? null),
     retryAfterMs: allowed ? null : (decision.retryAfterMs ?? null),
-    admitted: counted?.admitted ?? 0,
-    denied: counted?.denied ?? 0,
+    ...ratesOfTenant(rates, { dimension, within, key }),
   };
+  return { view, isAdmitted };
 }
 
 /** The weight in a change of a policy. Undefined if the change does not name one. Only a change by fields may. */

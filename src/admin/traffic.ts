@@ -3,6 +3,7 @@ import type { Counted, StoreHealth } from '../stores/counts/sink.js';
 import { percentileOf } from '../stores/counts/latency-histogram.js';
 import { byDenials, LimiterSums, weigh, type DecisionRates, type Weighted } from './rates.js';
 import type { RecentCounts, State } from './state.js';
+import { withoutPlaces } from './tenant-rates.js';
 
 /** The decisions of one limiter per second, and its waits. */
 export interface LimiterRates extends DecisionRates {
@@ -99,9 +100,15 @@ const MIN_REQUESTS = 10;
 /** The age up to which the waits of a process count as current, ms. A process with waiting requests sends them every second. */
 const MAX_WAITS_AGE_MS = 2500;
 
+/** The counts that a caller in the administration reads. */
+export interface CountsWanted extends TrafficOptions {
+  /** Whether the keys are those by which policies count, so that a tenant may have several. Otherwise, a tenant has one. */
+  readonly ofPlaces?: boolean;
+}
+
 /** Reads the counts of the last seconds, for one limiter or for all. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export async function readTraffic(state: State, options: TrafficOptions): Promise<Traffic> {
-  const { name } = options;
+export async function readTraffic(state: State, options: CountsWanted): Promise<Traffic> {
+  const { name, ofPlaces = false } = options;
   const seconds = options.seconds === undefined ? 5 : checkInteger('seconds', options.seconds, 1, 60);
   const most = options.keys === undefined ? 5 : checkInteger('keys', options.keys, 0, 20);
   const spans = [seconds, ...LONGER_SPANS.filter((each) => each > seconds)];
@@ -121,7 +128,7 @@ export async function readTraffic(state: State, options: TrafficOptions): Promis
     const waits = waitsOf(processes, each);
     if (own.total.requests(0) + waits.waiting + waits.held + waits.slots === 0) return [];
     const { keys, ...rates } = own.rates(each, spans, MIN_REQUESTS * sample);
-    return [{ ...rates, ...waits, keys: keys.slice(0, most) }];
+    return [{ ...rates, ...waits, keys: (ofPlaces ? keys : withoutPlaces(keys)).slice(0, most) }];
   });
   const counting = weighted.filter(({ weights }) => weights[0]! > 0);
   return {

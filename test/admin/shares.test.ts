@@ -1,7 +1,7 @@
 // Limiters with a shared limit, whose hidden policies operators do not see, and their tenants.
 import { expect } from 'chai';
 import type { JudgedKey } from 'headgate/admin';
-import { places, useLimiters, type Place } from './stores.js';
+import { places, until, useLimiters, type Place } from './stores.js';
 
 for (const [kind, open] of Object.entries(places))
   for (const policy of ['p=2/1h by provider share tenant', 'p=concurrency 2/1h by provider share tenant'])
@@ -66,6 +66,31 @@ for (const [kind, open] of Object.entries(places))
       expect(globex).to.include({ ...own, key: 'globex', used: 5, isHeavy: false, weight: 1 });
       expect(globex).to.include({ allowed: true, reason: null, retryAfterMs: null });
       expect(await place.admin.tenants({ name: 'other' })).to.deep.equal([]);
+    });
+
+    it('sums the requests of a tenant over all policies, and names the one that denies', async () => {
+      const policies = ['tokens=300/1h by provider share tenant', 'pace=5/1h by tenant'];
+      const limiter = make({ name: 'chat', store: place.store, policies });
+      await known('chat');
+      const spend = (cost: Record<string, number>) =>
+        limiter.consume({ provider: 'openai', tenant: 'globex' }, { cost });
+      // The first request is counted for the share, of which less is left, and the others for the pace.
+      await spend({ tokens: 298, pace: 0 });
+      for (let i = 0; i < 12; i++) await spend({ tokens: 0 });
+      const keys = async () => (await place.admin.traffic()).limiters.flatMap((each) => each.keys);
+      await until(async () => (await keys()).some(({ denied }) => denied > 0));
+      expect(await keys()).to.have.lengthOf(1);
+      const [row, ...others] = await place.admin.tenants({ name: 'chat' });
+      expect(others).to.deep.equal([]);
+      expect(row).to.include({ key: 'globex', within: 'provider openai', policy: 'tokens' });
+      expect(row).to.include({ allowed: false, denying: 'pace', reason: 'quota-exceeded' });
+      expect(row!.deniedBy.map(({ policy }) => policy)).to.deep.equal(['pace']);
+      const [key] = await keys();
+      expect(key).to.include({ key: 'globex', dimension: 'tenant', policy: 'pace' });
+      for (const counted of [row!, key!]) {
+        expect(counted.denied).to.be.greaterThan(0);
+        expect(counted.admitted).to.be.greaterThan(0);
+      }
     });
 
     it('lists the tenants of the tier whose limit they share', async () => {

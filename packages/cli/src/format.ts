@@ -29,6 +29,10 @@ export function duration(ms: number): string {
   return `${whole}${first![0]}${second && rest > 0 ? ` ${rest}${second[0]}` : ''}`;
 }
 
+/** The end of a denial for which a slot is missing. @param ms the time until a lease ends, unless its process renews it */
+export const untilSlot = (ms: number | null): string =>
+  `until a slot is returned${ms === null ? '' : `, in ${duration(ms)} at the latest if its process died`}`;
+
 /** A moment (ISO 8601) to the second, without the zone, which the heading contains. */
 export const utc = (moment: string): string => moment.slice(0, 19).replace('T', ' ');
 

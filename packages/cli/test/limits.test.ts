@@ -122,6 +122,24 @@ for (const kind of serverKinds) {
       expect(one.limiters.map(({ name }) => name)).to.deep.equal(['login']);
     });
 
+    it('marks a process whose publication is late', async () => {
+      instance({ api: { policies: [{ limit: 9, window: '1m' }] } });
+      await told(where, 'api');
+      const [id] = await client.zrange(publishedKey(prefix), 0, '-1');
+      const published = JSON.parse((await client.get(publishedKey(prefix, id)))!) as object;
+      const publish = async (pid: number, age: number) => {
+        const at = new Date(Date.now() - age).toISOString();
+        const document = JSON.stringify({ ...published, pid, at, every: 30_000 });
+        await client.set(publishedKey(prefix, `of ${pid}`), document, 'PX', 60_000);
+        await client.zadd(publishedKey(prefix), Date.now() + 60_000, `of ${pid}`);
+      };
+      await publish(71, 50_000);
+      await publish(72, 29_000);
+      const { stdout } = await headgate(['limits', ...where]);
+      expect(stdout).to.match(/:71 \([\w.-]+, silent for 5[01]s: it may have ended\)/);
+      expect(stdout.match(/silent/g)).to.have.lengthOf(1);
+    });
+
     it('shows which instances differ, even if equal policies are written differently', async () => {
       for (const window of ['60s', '1m', 60_000]) instance({ api: { policies: [{ limit: 9, window }] } });
       instance({ api: { policies: [{ limit: 10, window: '1m' }] } });

@@ -123,6 +123,23 @@ for (const kind of serverKinds) {
       }
     });
 
+    it('names no end of a denial by slots, because processes renew their leases', async () => {
+      const store = redisStore(client, { prefix: where[3]!, localDenials: false, publish: false });
+      const policies: Policy[] = [{ name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' }];
+      const jobs = limiterOn(store, { name: 'jobs', policies });
+      await repeat(2, () => jobs.consume('pdf'));
+      const given = ['--name', 'jobs', ...where, '--policy', JSON.stringify(policies[0])];
+      const end = /until a slot is returned, in (\d+s|1m) at the latest if its process died/;
+      for (const command of [
+        ['list', '--limited'],
+        ['peek', 'pdf'],
+      ])
+        expect((await headgate([...command, ...given])).stdout, command[0]).to.match(end);
+      const { stdout } = await headgate(['list', '--above', '50', ...given]);
+      expect(stdout).to.match(/^pdf +limited +slots: 1 of 1 used \(100 %\) /m);
+      await jobs.close();
+    });
+
     it('without the limits: who is banned, and the keys that hold state', async () => {
       await repeat(4, () => api.consume('counted'));
       await repeat(6, () => api.consume('banned'));

@@ -93,7 +93,7 @@ for (const kind of serverKinds) {
         'kim limited false',
       ]);
       const list = (await headgate(['list', '--all', ...named])).stdout;
-      expect(list).to.match(/bob +admitted +default: 15 left \(override: 20 per 1h\)/);
+      expect(list).to.match(/bob +admitted +default: 5 of 20 used \(25 %\) \(an override is in force\)/);
       expect((await headgate(['limits', ...where])).stdout).to.match(/ of 2 keys /);
       await headgate(['override', '--all', '9/1h', ...of]);
       expect((await headgate(['limits', ...where])).stdout).to.match(/ of 2 keys, of all: 9\/1h /);

@@ -98,8 +98,8 @@ for (const kind of serverKinds) {
       const { stdout } = await headgate(['list', '--above', '25', ...where]);
       const rows = stdout.match(/^(?:pro|open) .*/gm)!.map((row) => row.replace(/ {2,}/g, '  '));
       expect(rows).to.deep.equal([
-        'pro  admitted in tier pro  m: 70 left, burst: 19 left  -',
-        'open  admitted if it came in tier free  m: 1 left  -',
+        'pro  admitted in tier pro  m: 30 of 100 used (30 %), burst: 1 of 20 used (5 %)  -',
+        'open  admitted if the key is in tier free  m: 9 of 10 used (90 %)  -',
       ]);
     });
 

@@ -8,8 +8,12 @@ const NEAR_SHARE = 0.8;
 const SHOWN = 50;
 const READ_KEYS = 5_000;
 
-/** The age of a list, ms, which is also the time over which the trend of a key is measured. */
+/** The age of a list, ms. */
 const LIST_MS = 15_000;
+
+/** The lists over which the trend of a key is measured, and the longest time between two of them, ms. */
+const TREND_LISTS = 4;
+const MAX_GAP_MS = 40_000;
 
 /** The longest search, ms. */
 const TIMEOUT_MS = 2_000;
@@ -24,9 +28,9 @@ export interface NearKey {
   readonly policy: string;
   readonly used: number;
   readonly limit: number;
-  /** The growth of the use since the last list, units a second. Null for a key that was not listed. */
+  /** The growth of the use over the last lists, units a second, or 0 without a clear growth. Null until the key was in enough lists. */
   readonly trend: number | null;
-  /** The time until the limit is used up at this growth, ms. Null without a growth. */
+  /** The time until the limit is used up at this growth, ms. Null without a growth, and if the window ends before. */
   readonly fullInMs: number | null;
 }
 
@@ -44,13 +48,20 @@ interface Seen {
   readonly at: number;
 }
 
+interface Found {
+  readonly id: string;
+  readonly row: Omit<NearKey, 'trend' | 'fullInMs'>;
+  /** The time until the use begins anew, ms. */
+  readonly windowEndMs: number;
+}
+
 /** Lists the keys of a limiter that have used most of a limit, by a bounded search that all visitors share. */
 export class Near {
   readonly #searches: Searches;
   readonly #show: Show;
   readonly #lists: CachedByName<NearKeys>;
-  /** The use of the listed keys in the last list of each limiter. */
-  readonly #seen = new Map<string, ReadonlyMap<string, Seen>>();
+  /** The use of the listed keys in the last lists of each limiter, the oldest first. */
+  readonly #seen = new Map<string, ReadonlyMap<string, readonly Seen[]>>();
 
   constructor(searches: Searches, show: Show) {
     this.#searches = searches;
@@ -63,7 +74,7 @@ export class Near {
   }
 
   async #read(name: string): Promise<NearKeys> {
-    const found: { readonly id: string; readonly row: Omit<NearKey, 'trend' | 'fullInMs'> }[] = [];
+    const found: Found[] = [];
     let read = 0;
     const take = (find: Parameters<Parameters<Searches['search']>[2]>[0]): boolean => {
       if (find.kind !== 'admitted' && find.kind !== 'limited') return false;
@@ -80,6 +91,7 @@ export class Near {
           ...(!certain && { certain: false as const }),
         };
         found.push({
+          windowEndMs: verdict.algorithm === 'fixed-window' ? verdict.resetAfterMs : Infinity,
           id: JSON.stringify([key, dimension, tier, policy]),
           row: { key: this.#show(key), ...whose, policy, used, limit },
         });
@@ -95,8 +107,9 @@ export class Near {
       const now = Date.now();
       const before = this.#seen.get(name);
       if (this.#seen.size > 100) this.#seen.clear();
-      this.#seen.set(name, new Map(found.map(({ id, row }) => [id, { used: row.used, at: now }])));
-      const rows = found.map(({ id, row }) => ({ ...row, ...trendOf(row, before?.get(id), now) }));
+      const seen = new Map(found.map((each) => [each.id, seenWith(before?.get(each.id), each, now)]));
+      this.#seen.set(name, seen);
+      const rows = found.map((each) => ({ ...each.row, ...trendOf(each, seen.get(each.id)!) }));
       const isOpen = ({ certain }: NearKey): number => Number(certain === false);
       rows.sort((a, b) => isOpen(a) - isOpen(b) || b.used / b.limit - a.used / a.limit);
       return { rows: rows.slice(0, SHOWN), isCut: isCut || rows.length > SHOWN, isUnknown: false };
@@ -107,16 +120,30 @@ export class Near {
   }
 }
 
+/** The uses of a key in the last lists with the present one. Those before a gap do not count. */
+function seenWith(before: readonly Seen[] = [], { row: { used } }: Found, at: number): readonly Seen[] {
+  const last = before.at(-1);
+  const kept = last && at - last.at <= MAX_GAP_MS ? before : [];
+  return [...kept, { used, at }].slice(-TREND_LISTS);
+}
+
+/** The trend of a use that rose, or fell, from list to list, by more than the requests of a steady key vary. */
 function trendOf(
-  { used, limit }: Pick<NearKey, 'used' | 'limit'>,
-  before: Seen | undefined,
-  now: number,
+  { row: { used, limit }, windowEndMs }: Found,
+  seen: readonly Seen[],
 ): Pick<NearKey, 'trend' | 'fullInMs'> {
-  if (!before || now <= before.at) return { trend: null, fullInMs: null };
-  const trend = (1000 * (used - before.used)) / (now - before.at);
   const left = limit - used;
+  const end = left <= 0 ? 0 : null;
+  if (seen.length < TREND_LISTS) return { trend: null, fullInMs: end };
+  const [first, last] = [seen[0]!, seen.at(-1)!];
+  const growth = last.used - first.used;
+  const steps = seen.slice(1).map((each, i) => each.used - seen[i]!.used);
+  const isClear = steps.every((step) => step * growth > 0) && Math.abs(growth) > 2 * Math.sqrt(first.used);
+  if (!isClear) return { trend: 0, fullInMs: end };
+  const trend = (1000 * growth) / (last.at - first.at);
+  const fullInMs = Math.round((1000 * left) / trend);
   return {
     trend: Math.round(100 * trend) / 100,
-    fullInMs: left <= 0 ? 0 : trend > 0 ? Math.round((1000 * left) / trend) : null,
+    fullInMs: end ?? (trend > 0 && fullInMs < windowEndMs ? fullInMs : null),
   };
 }

@@ -1,4 +1,5 @@
 import {
+  silentMs,
   withoutPage,
   withoutSecrets,
   type Admin,
@@ -226,6 +227,8 @@ interface ProcessRow {
   readonly host: string;
   readonly pid: number;
   readonly version: string;
+  /** The time since its last publication, ms, if the next one is late. Otherwise 0. */
+  readonly silentMs: number;
   readonly names: string[];
   /** The limiters of which another configuration is more common. */
   readonly differing: string[];
@@ -235,9 +238,11 @@ function instancesOf(limiters: readonly LimiterView[]): ProcessRow[] {
   const rows = new Map<string, ProcessRow>();
   for (const { name, configurations } of limiters)
     for (const [i, { instances }] of configurations.entries())
-      for (const { host, pid, version } of instances) {
+      for (const instance of instances) {
+        const { host, pid, version } = instance;
         const id = `${host} ${pid}`;
-        const row = rows.get(id) ?? { host, pid, version, names: [], differing: [] };
+        const silent = silentMs(instance);
+        const row = rows.get(id) ?? { host, pid, version, silentMs: silent, names: [], differing: [] };
         rows.set(id, row);
         row.names.push(name);
         if (i > 0) row.differing.push(name);

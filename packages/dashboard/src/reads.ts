@@ -1,4 +1,5 @@
 import {
+  lacksSlots,
   USE_LEVELS,
   type Admin,
   type HistoryOptions,
@@ -47,6 +48,8 @@ const JUDGED = 5;
 /** The state of a denied key. */
 interface Judged {
   readonly retryAfterMs: number | null;
+  /** Whether it is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
+  readonly lacksSlots?: boolean;
   readonly bannedForMs: number;
   readonly isOverridden: boolean;
   /** The tier of the key: empty without a tier. Absent if it may have several. */
@@ -140,11 +143,12 @@ export class Reads {
     const likely = views.filter((view) => view.likely);
     const [first] = likely;
     if (!first) return unknown;
-    const { retryAfterMs, bannedForMs, override } = first;
+    const { retryAfterMs, bannedForMs, override, policies } = first;
     // The tier of the key is unknown, and so is the time if it depends on the tier.
     const isSame = likely.every((view) => view.retryAfterMs === retryAfterMs);
     return {
       retryAfterMs: isSame ? retryAfterMs : null,
+      lacksSlots: bannedForMs === 0 && lacksSlots(policies),
       bannedForMs,
       isOverridden: override !== null && !override.all,
       ...(likely.length === 1 && { tier: first.tier ?? '' }),
@@ -218,7 +222,11 @@ export class Reads {
 
   async #readUse(name: string): Promise<object> {
     const { limiters } = await this.#admin.history({ minutes: 60, name });
-    const { use = {}, policies = {} } = limiters.find((each) => each.name === name) ?? {};
+    const found = limiters.find((each) => each.name === name);
+    const { use = {}, policies = {}, reasons = {}, admitted = [], denied = [] } = found ?? {};
+    const sumOf = (minutes: readonly number[]): number => minutes.reduce((sum, each) => sum + each, 0);
+    const sumsOf = (byName: Readonly<Record<string, readonly number[]>>): Record<string, number> =>
+      Object.fromEntries(Object.entries(byName).map(([each, minutes]) => [each, sumOf(minutes)]));
     const sums = Object.entries(use).map(([policy, minutes]) => [
       policy,
       // The last count is that of denied keys.
@@ -226,14 +234,13 @@ export class Reads {
         minutes.reduce((sum, levels) => sum + (levels[i] ?? 0), 0),
       ),
     ]);
-    const denied = Object.entries(policies).map(([policy, minutes]) => [
-      policy,
-      minutes.reduce((sum, each) => sum + each, 0),
-    ]);
     return {
       levels: USE_LEVELS,
       use: Object.fromEntries(sums) as Record<string, number[]>,
-      denied: Object.fromEntries(denied) as Record<string, number>,
+      admitted: sumOf(admitted),
+      denied: sumOf(denied),
+      policies: sumsOf(policies),
+      reasons: sumsOf(reasons),
     };
   }
 

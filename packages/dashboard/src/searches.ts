@@ -1,5 +1,13 @@
 import { HeadgateError } from 'headgate';
-import type { Admin, BannedKey, JudgedKey, KeySearch, KeysOptions, KeyVerdictFind } from 'headgate/admin';
+import {
+  lacksSlots,
+  type Admin,
+  type BannedKey,
+  type JudgedKey,
+  type KeySearch,
+  type KeysOptions,
+  type KeyVerdictFind,
+} from 'headgate/admin';
 import { CachedByName } from './cached.js';
 import type { Show, ShownKey } from './hidden.js';
 
@@ -55,10 +63,7 @@ export class Searches {
   constructor(admin: Admin, show: Show) {
     this.#admin = admin;
     this.#show = show;
-    this.#samples = new CachedByName(SAMPLES_MS, (names) => {
-      const [name, tier] = JSON.parse(names) as [string, string | null];
-      return this.#readSamples(name, tier ?? undefined);
-    });
+    this.#samples = new CachedByName(SAMPLES_MS, (name) => this.#readSamples(name));
   }
 
   /** Runs a task after all earlier ones. */
@@ -92,9 +97,10 @@ export class Searches {
     }
   }
 
-  #limitedRow({ dimension, tier, certain, policy, retryAfterMs, key, within }: JudgedKey): object {
+  #limitedRow({ dimension, tier, certain, policy, policies, retryAfterMs, key, within }: JudgedKey): object {
     const inside = within === undefined ? {} : { within: this.#show(within) };
-    return { dimension, tier, certain, policy, retryAfterMs, key: this.#show(key), ...inside };
+    const end = { retryAfterMs, lacksSlots: lacksSlots(policies) };
+    return { dimension, tier, certain, policy, ...end, key: this.#show(key), ...inside };
   }
 
   /** The tenants of a limiter's shared limits, by a search of a second at most. */
@@ -111,29 +117,29 @@ export class Searches {
 
   /** A sample of the keys of a policy, the same for all visitors. */
   async sample(name: string, tier: string | undefined, policy: string): Promise<Sample> {
-    const samples = await this.#samples.get(JSON.stringify([name, tier ?? null]));
-    return samples.get(policy) ?? { keys: [], count: 0, isCut: false };
+    const samples = await this.#samples.get(name);
+    return samples.get(JSON.stringify([tier, policy])) ?? { keys: [], count: 0, isCut: false };
   }
 
-  /** The samples of all policies of a tier by one search. */
-  async #readSamples(name: string, tier: string | undefined): Promise<Map<string, Sample>> {
+  /** The samples by tier and policy, by one search. A key is in the tiers that it may have, judging by its use. */
+  async #readSamples(name: string): Promise<Map<string, Sample>> {
     const kinds = ['admitted', 'limited'] as const;
     const byPolicy = new Map<string, Sample['keys'][number][]>();
     let count = 0;
-    const [, isCut] = await this.search({ name, tier, kinds }, SAMPLE_TIMEOUT_MS, (find) => {
-      if (find.kind !== 'admitted' && find.kind !== 'limited') return false;
-      if (find.tier !== tier) return false;
+    const [, isCut] = await this.search({ name, kinds }, SAMPLE_TIMEOUT_MS, (find) => {
+      if ((find.kind !== 'admitted' && find.kind !== 'limited') || !find.likely) return false;
       for (const { name: policy, remaining, limit } of find.policies) {
-        const keys = byPolicy.get(policy) ?? [];
-        byPolicy.set(policy, keys);
+        const id = JSON.stringify([find.tier, policy]);
+        const keys = byPolicy.get(id) ?? [];
+        byPolicy.set(id, keys);
         keys.push({ key: this.#show(find.key), remaining, limit });
       }
       return ++count === SAMPLED_KEYS;
     });
     return new Map(
-      [...byPolicy].map(([policy, keys]) => {
+      [...byPolicy].map(([id, keys]) => {
         keys.sort((a, b) => a.remaining / a.limit - b.remaining / b.limit);
-        return [policy, { keys: keys.slice(0, SAMPLE_SHOWN), count: keys.length, isCut }];
+        return [id, { keys: keys.slice(0, SAMPLE_SHOWN), count: keys.length, isCut }];
       }),
     );
   }

@@ -12,32 +12,66 @@ describe('keys near their limit', () => {
     Date.now = now;
   });
 
-  it('have their use at once, and their trend and end from the second list on', async () => {
+  it('have their use at once, and their trend and end if it rose from list to list', async () => {
     let time = now();
     Date.now = () => time;
-    const store = memoryStore();
+    const store = memoryStore({ clock: () => time });
     const limiter = createLimiter({
       store,
       name: 'api',
-      policies: [{ algorithm: 'fixed-window', limit: 100, window: '1d' }],
+      policies: [{ algorithm: 'fixed-window', limit: 1000, window: '1d' }],
     });
     const near = new Near(new Searches(createAdmin(store), shown), shown);
-    await limiter.consume('few', { cost: 79 });
-    await limiter.consume('many', { cost: 80 });
-    await limiter.consume('all', { cost: 100 });
+    await limiter.consume('few', { cost: 790 });
+    await limiter.consume('many', { cost: 800 });
+    await limiter.consume('all', { cost: 1000 });
     const first = await near.of('api');
     expect(first).to.deep.include({ isCut: false, isUnknown: false });
     expect(first.rows).to.deep.equal([
-      { key: 'all', policy: 'default', used: 100, limit: 100, trend: null, fullInMs: null },
-      { key: 'many', policy: 'default', used: 80, limit: 100, trend: null, fullInMs: null },
+      { key: 'all', policy: 'default', used: 1000, limit: 1000, trend: null, fullInMs: 0 },
+      { key: 'many', policy: 'default', used: 800, limit: 1000, trend: null, fullInMs: null },
     ]);
-    await limiter.consume('many', { cost: 10 });
+    await limiter.consume('many', { cost: 40 });
     expect(await near.of('api')).to.equal(first);
     time += 20_000;
-    const second = await near.of('api');
-    expect(second.rows[0]).to.include({ key: 'all', trend: 0, fullInMs: 0 });
-    expect(second.rows[1]).to.include({ key: 'many', used: 90, trend: 0.5, fullInMs: 20_000 });
+    for (let i = 0; i < 2; i++) {
+      expect((await near.of('api')).rows[1]).to.include({ key: 'many', trend: null, fullInMs: null });
+      await limiter.consume('many', { cost: 40 });
+      time += 20_000;
+    }
+    const { rows } = await near.of('api');
+    expect(rows[0]).to.include({ key: 'all', trend: 0, fullInMs: 0 });
+    expect(rows[1]).to.include({ key: 'many', used: 920, trend: 2, fullInMs: 40_000 });
     await limiter.close();
+  });
+
+  it('have no forecast while they are steady, and none after the end of the window', async () => {
+    let time = now();
+    Date.now = () => time;
+    // The test decides the moment in the window.
+    time -= time % 3_600_000;
+    const store = memoryStore({ clock: () => time });
+    const made = createLimiter({
+      ...{ store, name: 'api' },
+      tiers: {
+        a: [{ name: 'window', algorithm: 'fixed-window', limit: 600, window: '2m' }],
+      },
+      policies: [{ name: 'sliding', limit: 600, window: '1m' }],
+    });
+    const near = new Near(new Searches(createAdmin(store), shown), shown);
+    const seen = [];
+    // 8.5 requests a second, sometimes a few more or less, as of a customer who is never denied.
+    for (let second = 0; second < 300; second++) {
+      await made.consume('steady', { cost: 8 + (second % 2) + (second % 20 < 10 ? 1 : -1) });
+      await made.consume('ends', { tier: 'a', cost: second % 120 === 0 ? 480 : 0 });
+      if (second % 120 > 30) await made.consume('ends', { tier: 'a' });
+      time += 1000;
+      if (second % 16 === 15) seen.push(...(await near.of('api')).rows);
+    }
+    expect(seen.filter(({ key }) => (key as unknown) === 'steady').length).to.be.greaterThan(8);
+    expect(seen.filter(({ key }) => (key as unknown) === 'ends').length).to.be.greaterThan(8);
+    expect(seen.filter(({ fullInMs }) => fullInMs !== null)).to.deep.equal([]);
+    await made.close();
   });
 
   it('are judged by the tiers that they may have, and tenants by their share', async () => {

@@ -72,6 +72,19 @@ describe('searches of the dashboard', () => {
     await limiter.close();
   });
 
+  it('leave a key out of the sample of a tier that it does not have, judging by its use', async () => {
+    const store = memoryStore();
+    const tiers = { free: ['minute=60/1h', 'day=9/1d'], pro: ['minute=600/1h', 'day=900/1d'] };
+    const limiter = createLimiter({ store, name: 'api', tiers });
+    const searches = new Searches(createAdmin(store), shown);
+    await limiter.consume('acme', { tier: 'pro', cost: 530 });
+    await limiter.consume('ada', { tier: 'free', cost: 7 });
+    const keysOf = async (tier: string) => (await searches.sample('api', tier, 'minute')).keys;
+    expect(await keysOf('free')).to.deep.equal([{ key: 'ada', remaining: 53, limit: 60 }]);
+    expect(await keysOf('pro')).to.deep.equal([{ key: 'acme', remaining: 70, limit: 600 }]);
+    await limiter.close();
+  });
+
   it('list no denials by a tier that a key does not have, and count them', async () => {
     const store = memoryStore();
     const limiter = createLimiter({ store, name: 'api', tiers: { free: '5/1h', pro: '100/1h' } });

@@ -2,7 +2,6 @@ import type { Costs } from '../../contract/costs.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
 import type { WaitRequest } from '../request.js';
-import type { Gate } from './waiting-line.js';
 import { forWaiting } from './waiting-set.js';
 
 // The states of a waiter.
@@ -26,7 +25,7 @@ export interface Waiter {
   readonly reject: (error: unknown) => void;
   state: typeof QUEUED | typeof ASKED | typeof HELD | typeof DONE;
   /** The gate of the last question about the waiter. The answer to an earlier one, from where its line stood before, does not count. */
-  asker: Gate | undefined;
+  asker: object | undefined;
   /** Stops the waiter's timer, and stops listening to its signal. */
   stop: () => void;
   /**

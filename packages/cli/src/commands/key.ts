@@ -1,7 +1,7 @@
-import { type KeyView, overrideJson, type PolicyVerdict } from 'headgate/admin';
+import { type KeyView, lacksSlots, overrideJson, type PolicyVerdict } from 'headgate/admin';
 import { integer, keyOptionsOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT } from '../errors.js';
-import { duration, many, noteText, printable, table, type Table } from '../format.js';
+import { duration, many, noteText, printable, table, type Table, untilSlot } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
@@ -108,7 +108,11 @@ const columnsFor = ({ colors }: Io): Table<KeyView> => ({
     if (allowed) return colors.green('allowed');
     return likely ? colors.red(`denied (${reason})`) : `would be denied (${reason})`;
   },
-  for: ({ allowed, retryAfterMs: ms }) => (allowed === false ? (ms === null ? 'ever' : duration(ms)) : '-'),
+  for: ({ allowed, reason, policies, retryAfterMs: ms }) => {
+    if (allowed !== false) return '-';
+    if (reason !== 'banned' && lacksSlots(policies)) return untilSlot(ms);
+    return ms === null ? 'ever' : duration(ms);
+  },
   left: ({ policies }) => policies.map(leftText).join(', ') || '-',
   notes: (view) => notesOf(view).join('; ') || '-',
 });

@@ -1,7 +1,7 @@
-import { toText, type Configuration, type LimitersView, type LimiterView } from 'headgate/admin';
+import { silentMs, toText, type Configuration, type LimitersView, type LimiterView } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
 import { failure } from '../errors.js';
-import { many, printable, table, type Table } from '../format.js';
+import { duration, many, printable, table, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { withAdmin } from '../open.js';
 import { changeText } from './override.js';
@@ -105,9 +105,12 @@ const MAX_NAMED = 3;
 
 function whereText({ instances }: Configuration): string {
   if (instances.length === 0) return 'unknown';
-  const named = instances
-    .slice(0, MAX_NAMED)
-    .map(({ host, pid, version }) => `${printable(host)}:${pid} (${printable(version)})`);
+  const named = instances.slice(0, MAX_NAMED).map((each) => {
+    const silent = silentMs(each);
+    const { host, pid, version } = each;
+    const doubt = silent > 0 ? `, silent for ${duration(silent)}: it may have ended` : '';
+    return `${printable(host)}:${pid} (${printable(version)}${doubt})`;
+  });
   const more = instances.length - named.length;
   return `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }

@@ -4,12 +4,24 @@ import {
   type KeySearch,
   type KeysOptions,
   type KeyVerdictFind,
+  lacksSlots,
+  type PolicyVerdict,
   textOrHash,
   useIn,
 } from 'headgate/admin';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError, usageError } from '../errors.js';
-import { duration, many, noteText, printable, quoted, table, type Table } from '../format.js';
+import {
+  duration,
+  many,
+  noteText,
+  printable,
+  quoted,
+  share,
+  table,
+  type Table,
+  untilSlot,
+} from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
@@ -185,7 +197,7 @@ async function print(
   if (io.json) return limited;
   clear();
   for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
-    await write(io, text(name, ofScope.sort(order), io));
+    await write(io, text(name, ofScope.sort(order), { io, isByUse: order === byUse }));
   await write(io, summary(finds, search, more));
   return limited;
 }
@@ -232,12 +244,14 @@ function byScope(finds: readonly KeyVerdictFind[]): Map<string, KeyVerdictFind[]
   return scopes;
 }
 
-function text(name: string, finds: readonly KeyVerdictFind[], io: Io): string {
+/** @param look with `isByUse`, the keys have their use of each policy */
+function text(name: string, finds: readonly KeyVerdictFind[], look: Look): string {
+  const { io } = look;
   // The author of a ban by hand, and the reason.
   const noteOf = (find: KeyVerdictFind) =>
     (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
   const isNoted = finds.some((find) => noteOf(find) !== '-');
-  const rows = table(io, { ...columnsFor(io), ...(isNoted && { 'by: reason': noteOf }) }, finds);
+  const rows = table(io, { ...columnsFor(look), ...(isNoted && { 'by: reason': noteOf }) }, finds);
   return `${io.colors.bold(name)}\n${rows}\n`;
 }
 
@@ -251,14 +265,19 @@ const byUse: Order = (a, b) => Number(isOpen(a)) - Number(isOpen(b)) || usedOf(b
 const isOpen = (find: KeyVerdictFind): boolean =>
   (find.kind === 'limited' || find.kind === 'admitted') && !find.certain;
 
-const columnsFor = ({ colors }: Io): Table<KeyVerdictFind> => ({
+interface Look {
+  readonly io: Io;
+  readonly isByUse: boolean;
+}
+
+const columnsFor = ({ io: { colors }, isByUse }: Look): Table<KeyVerdictFind> => ({
   key: showKey,
   state: (find) => {
     if (find.kind === 'banned') return colors.red('banned');
     if (find.kind === 'unreadable') return colors.red(`unreadable: ${printable(find.message)}`);
     if (find.kind !== 'state')
       return find.kind === 'admitted'
-        ? `admitted${find.certain ? inTier(find) : ` if it came${inTier(find) || ' without a tier'}`}`
+        ? `admitted${find.certain ? inTier(find) : ` if the key is${inTier(find) || ' without a tier'}`}`
         : find.certain
           ? colors.yellow(`limited${inTier(find)}`)
           : `would be limited${inTier(find)}`;
@@ -266,28 +285,39 @@ const columnsFor = ({ colors }: Io): Table<KeyVerdictFind> => ({
   },
   policy: (find) => {
     if (find.kind === 'state') return find.policy ?? '-';
-    if (find.kind === 'limited') return `${find.policy ?? '-'}${ownLimit(find)}`;
-    if (find.kind !== 'admitted') return '-';
-    return (
-      find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', ') + ownLimit(find)
-    );
+    if (find.kind === 'limited' && !isByUse) return `${find.policy ?? '-'}${ownLimit(find)}`;
+    if (find.kind !== 'admitted' && find.kind !== 'limited') return '-';
+    return find.policies.map(useText).join(', ') + ownLimit(find);
   },
   'time left': (find) => {
     if (find.kind === 'banned') return duration(find.bannedForMs);
-    if (find.kind === 'limited') return time(find.retryAfterMs);
+    if (find.kind === 'limited')
+      return lacksSlots(find.policies) ? untilSlot(find.retryAfterMs) : time(find.retryAfterMs);
     return find.kind === 'state' ? time(find.expiresInMs) : '-';
   },
 });
+
+/** The use of a policy: of how many units, and the part of them. */
+function useText(verdict: PolicyVerdict): string {
+  const { used, quota } = useIn(verdict);
+  return `${verdict.name}: ${used} of ${quota} used (${share(used, quota)})`;
+}
 
 /** The tier in which a key is judged. */
 const inTier = ({ tier }: { tier?: string }): string =>
   tier === undefined ? '' : ` in tier ${printable(tier)}`;
 
-/** The limits of a key from an override. */
-function ownLimit({ overridden, policies }: Extract<KeyVerdictFind, { policies: unknown }>): string {
+/** The mark of an override of a key, with the limit that denies it. An override may change other policies only. */
+function ownLimit({
+  kind,
+  overridden,
+  policy,
+  policies,
+}: Extract<KeyVerdictFind, { policies: unknown }>): string {
   if (!overridden) return '';
-  const limits = policies.map(({ limit, windowMs }) => `${limit} per ${duration(windowMs)}`);
-  return ` (override: ${limits.join(', ')})`;
+  const deciding = policies.find(({ name }) => kind === 'limited' && name === policy);
+  const limit = deciding ? `${deciding.limit} per ${duration(deciding.windowMs)}; ` : '';
+  return ` (${limit}an override is in force)`;
 }
 
 const time = (ms: number | null): string => (ms === null ? 'no end' : duration(ms));

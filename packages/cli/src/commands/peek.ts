@@ -1,7 +1,7 @@
-import { type KeyView, overrideJson, type PolicyVerdict } from 'headgate/admin';
+import { type KeyView, lacksSlots, overrideJson, type PolicyVerdict } from 'headgate/admin';
 import { integer, keyOptionsOf, nameOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT, usageError } from '../errors.js';
-import { duration, noteText, printable, table, utc, type Table } from '../format.js';
+import { duration, noteText, printable, table, untilSlot, utc, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
@@ -107,6 +107,10 @@ const VERDICTS: Table<PolicyVerdict> = {
   algorithm: ({ algorithm }) => algorithm,
   limit: ({ limit, windowMs }) => `${limit} per ${duration(windowMs)}`,
   remaining: ({ remaining }) => String(remaining),
-  'retry after': ({ allowed, retryAfterMs: ms }) => (allowed ? '-' : ms === null ? 'never' : duration(ms)),
+  'retry after': (verdict) => {
+    const { allowed, retryAfterMs: ms } = verdict;
+    if (lacksSlots([verdict])) return untilSlot(ms);
+    return allowed ? '-' : ms === null ? 'never' : duration(ms);
+  },
   'reset after': ({ resetAfterMs }) => (resetAfterMs === 0 ? '-' : duration(resetAfterMs)),
 };

@@ -1,6 +1,6 @@
 import { type Admin, type TenantView, textOrHash } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
-import { duration, printable, table, type Table } from '../format.js';
+import { duration, printable, table, type Table, untilSlot } from '../format.js';
 import { writeAnswer, type Io } from '../io.js';
 import { showKey } from '../keys.js';
 import { withNamed } from '../open.js';
@@ -11,7 +11,7 @@ export function register(program: CliCommand, io: Io): void {
     .summary('the tenants of a shared limit')
     .description(
       'Lists the tenants of shared limits, of one limiter or of all: the share of each, the units that it used, its weight, whether it is light or ' +
-        'heavy, and its requests per second if the stores count. Most denials come first, and at most 200 tenants of a limiter are listed. Tenants of slots ' +
+        'heavy, its requests per second if the stores count, and the policies that denied them: all policies of the limiter count. Most denials come first, and at most 200 tenants of a limiter are listed. Tenants of slots ' +
         'are known by their requests in the last seconds only.',
     )
     .nameOption()
@@ -59,8 +59,14 @@ const columnsFor = ({ colors }: Io): Table<Row> => ({
   'admitted/s': ({ admitted }) => (admitted === null ? '-' : String(admitted)),
   'denied/s': ({ denied }) =>
     denied === null ? '-' : denied > 0 ? colors.red(String(denied)) : String(denied),
-  answer: ({ allowed, reason, retryAfterMs }) =>
-    allowed
-      ? colors.green('allowed')
-      : colors.red(`denied (${reason})${retryAfterMs === null ? '' : ` for ${duration(retryAfterMs)}`}`),
+  'denied by': ({ denied, deniedBy }) =>
+    denied === null || deniedBy.length === 0
+      ? '-'
+      : deniedBy.map((each) => `${printable(each.policy)} ${each.denied}/s`).join(', '),
+  answer: ({ allowed, denying, reason, retryAfterMs: ms, lacksSlots }) => {
+    if (allowed) return colors.green('allowed');
+    const why = denying === null ? reason : `${printable(denying)}: ${reason}`;
+    const end = lacksSlots ? ` ${untilSlot(ms)}` : ms === null ? '' : ` for ${duration(ms)}`;
+    return colors.red(`denied (${why})${end}`);
+  },
 });

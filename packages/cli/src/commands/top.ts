@@ -130,7 +130,7 @@ function waitsOf({ waiting, held, slots }: Pick<LimiterRates, 'waiting' | 'held'
   const texts = [
     ...(waiting > 0 ? [`${count(waiting)} waiting`] : []),
     ...(held > 0 ? [`${count(held)} held`] : []),
-    ...(slots > 0 ? [`${many(slots, 'slot')} in use`] : []),
+    ...(slots > 0 ? [`${many(slots, 'slot')} in use by all keys`] : []),
   ];
   return texts.length > 0 ? [[`  ${texts.join(', ')}`, '', '', '']] : [];
 }

@@ -167,7 +167,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       ].map((each) => each.catch(() => {}));
       const linesOf = async () => (await headgate(['top', '--once', ...where])).stdout.split('\n');
       const isIn = (lines: readonly string[]) =>
-        ['  2 waiting, 2 slots in use', '  1 held'].every((line) => lines.includes(line));
+        ['  2 waiting, 2 slots in use by all keys', '  1 held'].every((line) => lines.includes(line));
       while (!isIn(await linesOf())) await new Promise((resolve) => setTimeout(resolve, 50));
       stop.abort();
       await Promise.all(waits);

@@ -7,7 +7,7 @@ import { Act, authorOf, effectOf, limitsText, Problem, Time, Undo, verbOf } from
 import { Failure } from './outage.js';
 import { Past } from './past.js';
 import { post, useAnswer, useApp } from './state.js';
-import { count, many, percent, printable, shortened, span } from './text.js';
+import { count, endOf, many, percent, printable, shortened, span } from './text.js';
 
 /** @param {string} key @param {string | undefined} by */
 const keyPath = (key, by) =>
@@ -164,6 +164,7 @@ function Network({ of, parts }) {
 function Answer({ view, row, typed, names }) {
   const { name, dimension, within, tier, likely, allowed, reason, retryAfterMs } = view;
   const { policies, bannedForMs, override, warnings } = view;
+  const lacksSlots = reason !== 'banned' && ofSlots(policies);
   const state = allowed === null ? 'unknown' : allowed ? 'admitted' : 'denied';
   const subject = {
     ...{ name, key: typed },
@@ -177,8 +178,8 @@ function Answer({ view, row, typed, names }) {
       </h3>
       <p>
         <b class=${state === 'denied' ? 'bad' : state === 'admitted' ? 'good' : ''}
-          >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if it came ${tierText(tier ?? '')}`}</b
-        >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">for ${span(retryAfterMs)}</span>` : ''}
+          >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if the key is ${tierText(tier ?? '')}`}</b
+        >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">${endOf({ retryAfterMs, lacksSlots })}</span>` : ''}
       </p>
     </header>
     ${view.key !== typed && html`<p class="quiet">The limiter's key: <code>${shortened(printable(view.key), 120)}</code></p>`}
@@ -201,13 +202,19 @@ function Answer({ view, row, typed, names }) {
         /><span class="number"
           >${count(used)} used,
           <b>${count(policy.remaining)}</b>
-          left${policy.resetAfterMs > 0 && used > 0 ? html` <span class="quiet">full again in ${span(policy.resetAfterMs)}</span>` : ''}</span
+          left${policy.resetAfterMs > 0 && used > 0 && policy.algorithm !== 'concurrency' ? html` <span class="quiet">full again in ${span(policy.resetAfterMs)}</span>` : ''}</span
         >
       </div>`;
     })}
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
     ${within ? '' : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names }} />`}
   </article>`;
+}
+
+/** Whether only slots are missing. @param {any[]} policies */
+function ofSlots(policies) {
+  const denying = policies.filter(({ allowed, shadow }) => !allowed && !shadow);
+  return denying.length > 0 && denying.every(({ algorithm }) => algorithm === 'concurrency');
 }
 
 /** The changes of a key. @param {any} props */

@@ -6,10 +6,10 @@ import { NearKeys } from './near.js';
 import { Failure } from './outage.js';
 import { multiplied } from './plan.js';
 import { Act, Key, limitsText, subjectOf, Unknown, useFold, whyUncounted } from './parts.js';
-import { get, useAnswer } from './state.js';
+import { get, useAnswer, useApp } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
-import { causeText, count, many, percent, printable, rate, span } from './text.js';
+import { causeText, count, endOf, many, percent, printable, rate, span } from './text.js';
 
 /** The sign for nothing, which keeps the eye on the numbers. */
 const None = html`<span class="quiet"
@@ -113,6 +113,7 @@ function Details({ row }) {
           isLoading=${answer.isLoading}
         />
         <${NearKeys} name=${name} />
+        <${Queues} name=${name} />
       </div>
       <div>
         <h3>
@@ -190,6 +191,32 @@ function Details({ row }) {
   </div>`;
 }
 
+/** The slots and the waiting requests of a limiter in each process. @param {any} props */
+function Queues({ name }) {
+  const { parts } = useApp();
+  const own = (parts.processes ?? []).flatMap((/** @type {any} */ { host, pid, limiters }) =>
+    limiters
+      .filter((/** @type {any} */ each) => each.name === name)
+      .map((/** @type {any} */ each) => ({ ...each, host, pid })),
+  );
+  if (own.length === 0) return '';
+  return html`<h3>Slots and waiting requests <span class="quiet">of all keys, by process</span></h3>
+    <ul class="list">
+      ${own.map(
+        (/** @type {any} */ { host, pid, slots, waiting, held, maxWaiting }) =>
+          html`<li>
+            <div>
+              <code>${printable(host)}</code>
+              <span class="quiet"
+                >${pid}: ${many(slots, 'slot')} in use, ${count(waiting)} of at most ${count(maxWaiting)}
+                waiting${held > 0 ? `, ${count(held)} held` : ''}</span
+              >
+            </div>
+          </li>`,
+      )}
+    </ul>`;
+}
+
 /** The sentence in place of denied keys. Unknown is not none. @param {any[]} keys @param {any} limited */
 function noneDenied(keys, limited) {
   if (limited?.unnamed > 0)
@@ -222,7 +249,7 @@ function Limited({ rows, isCut, omitted }) {
             <div>
               <${Key} of=${each.key} dimension=${each.dimension} /><span class="quiet"
                 >${each.within ? `within ${typeof each.within === 'string' ? printable(each.within) : 'a hidden key'}, ` : ''}${inTier(each)}by
-                ${printable(each.policy ?? '')}${each.retryAfterMs === null ? '' : ` for ${span(each.retryAfterMs)}`}</span
+                ${printable(each.policy ?? '')}${each.retryAfterMs === null ? '' : ` ${endOf(each)}`}</span
               >
             </div>
           </li>`,
@@ -268,7 +295,7 @@ function Keys({ title, rows, row, none, isLoading }) {
             </td>
             <td class="number" data-label="Admitted/s">${rate(key.admitted)}</td>
             <td data-label="Policy">
-              ${key.policy ? html`<code>${printable(key.policy)}</code>${key.retryAfterMs ? html`<div class="quiet nowrap">for ${span(key.retryAfterMs)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
+              ${key.policy ? html`<code>${printable(key.policy)}</code>${key.retryAfterMs ? html`<div class=${key.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
             </td>
             <td class="acts">
               ${row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2, key.tier)} />`}<${Act}

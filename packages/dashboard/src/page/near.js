@@ -15,7 +15,16 @@ export function NearKeys({ name }) {
 /** The tier of a key, or the tier that it may have. @param {any} row @returns {string} */
 function tierOf({ tier, certain = true }) {
   const where = tier ? `in tier ${printable(tier)}` : 'without a tier';
-  return certain ? (tier ? ` ${where}` : '') : ` if it came ${where}`;
+  return certain ? (tier ? ` ${where}` : '') : ` if the key is ${where}`;
+}
+
+/** The growth of the use, if it is known. @param {any} row */
+function trendOf({ trend }) {
+  if (trend === null)
+    return html`<span class="quiet" title="It is known after four readings, 45 s">not known yet</span>`;
+  return trend === 0
+    ? html`<span class="quiet">steady</span>`
+    : `${trend > 0 ? '+' : '−'}${rate(Math.abs(trend))}/s`;
 }
 
 /** @param {any} props */
@@ -55,9 +64,7 @@ function NearRows({ name }) {
                   label=${`${percent(each.used, each.limit)} used`}
                 />
               </td>
-              <td class="number" data-label="Trend">
-                ${each.trend === null ? html`<span class="quiet">in 15 s</span>` : `${each.trend > 0 ? '+' : each.trend < 0 ? '−' : ''}${rate(Math.abs(each.trend))}/s`}
-              </td>
+              <td class="number" data-label="Trend">${trendOf(each)}</td>
               <td class="number" data-label="Full in">
                 ${each.used >= each.limit ? html`<b class="bad">full</b>` : each.fullInMs === null ? html`<span class="quiet">–</span>` : span(each.fullInMs)}
               </td>

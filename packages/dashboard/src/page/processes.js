@@ -63,6 +63,7 @@ function ProcessRow({
   limiters = [],
   names = [],
   differing = [],
+  silentMs = 0,
   decisions,
   degraded,
   health,
@@ -75,7 +76,11 @@ function ProcessRow({
   />`;
   const all = names.length > 0 ? names : limiters.map((/** @type {any} */ each) => each.name);
   return html`<tr>
-    <td data-label="Process"><code>${printable(host)}</code> <span class="quiet">${pid}</span></td>
+    <td data-label="Process">
+      <code>${printable(host)}</code>
+      <span class="quiet">${pid}</span
+      >${silentMs > 0 && decisions === undefined && html`<div><span class="chip warn" title="Its publication is late, so it may have ended. Slots that it had are free when their leases end">silent for ${span(silentMs)}</span></div>`}
+    </td>
     <td data-label="Since">${since ? html`<${Time} at=${since} />` : unknown}</td>
     <td data-label="Version">${version ? printable(version) : unknown}</td>
     <td data-label="Limiters">

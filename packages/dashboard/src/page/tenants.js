@@ -2,14 +2,19 @@
 import { Bar } from './charts.js';
 import { html } from './lib.js';
 import { Key, Unknown, useFold } from './parts.js';
-import { causeText, count, percent, printable, rate, span } from './text.js';
+import { causeText, count, endOf, percent, printable, rate } from './text.js';
 
 /** The answer to a tenant, in words. @param {any} tenant */
-function answerOf({ allowed, reason, retryAfterMs }) {
+function answerOf({ allowed, policy, denying, reason, ...end }) {
   if (allowed) return html`<span class="good">admitted</span>`;
-  const why = reason === 'fair-share' ? 'its share is used up' : causeText({ name: reason, isReason: true });
+  const why =
+    reason === 'fair-share'
+      ? 'its share is used up'
+      : denying === null || denying === policy
+        ? causeText({ name: reason, isReason: true })
+        : `denied by ${printable(denying)}`;
   return html`<span class="bad">${why}</span
-    >${retryAfterMs ? html` <span class="quiet nowrap">for ${span(retryAfterMs)}</span>` : ''}`;
+    >${end.retryAfterMs ? html` <span class=${end.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(end)}</span>` : ''}`;
 }
 
 /** @param {any} props */
@@ -33,7 +38,7 @@ export function Tenants({ rows, why }) {
       </thead>
       <tbody>
         ${shown.map((/** @type {any} */ each) => {
-          const { policy, tier, within, limit, share, used, weight, isHeavy, denied } = each;
+          const { policy, tier, within, limit, share, used, weight, isHeavy, denied, deniedBy } = each;
           return html`<tr key=${JSON.stringify([tier, policy, each.key, within])}>
             <td data-label="Tenant">
               <${Key} of=${each.key} dimension=${each.dimension} />
@@ -53,7 +58,7 @@ export function Tenants({ rows, why }) {
               >${isHeavy === null ? '' : html` <span class=${isHeavy ? 'chip warn' : 'chip'}>${isHeavy ? 'heavy' : 'light'}</span>`}
             </td>
             <td class="number" data-label="Denied/s">
-              ${why ? html`<${Unknown} why=${why} />` : denied > 0 ? html`<b class="bad">${rate(denied)}</b>` : rate(denied)}
+              ${why ? html`<${Unknown} why=${why} />` : denied > 0 ? html`<b class="bad">${rate(denied)}</b>${deniedBy.map((/** @type {any} */ by) => html`<div class="quiet nowrap">by ${printable(by.policy)}${deniedBy.length > 1 ? ` ${rate(by.denied)}` : ''}</div>`)}` : rate(denied)}
             </td>
             <td data-label="Answer">${answerOf(each)}</td>
           </tr>`;

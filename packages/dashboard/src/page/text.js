@@ -56,6 +56,13 @@ export function span(ms) {
   return rest > 0 ? `${whole} ${unit} ${rest} ${next[0]}` : `${whole} ${unit}`;
 }
 
+/** The end of a denial. A lease is renewed while its process lives, so its end is not that of the denial. @param {any} denial */
+export function endOf({ retryAfterMs, lacksSlots }) {
+  if (!lacksSlots) return retryAfterMs ? `for ${span(retryAfterMs)}` : '';
+  const latest = retryAfterMs ? `, in ${span(retryAfterMs)} at the latest if its process died` : '';
+  return `until a slot is returned${latest}`;
+}
+
 /** @param {number} at ms since 1970 */
 export function ago(at) {
   const ms = Date.now() - at;

@@ -5,13 +5,13 @@ import { planOf, setsOf, tierText } from './plan.js';
 import { Failure } from './outage.js';
 import { Act, Command, Key } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
-import { count, many, percent, printable } from './text.js';
+import { causeText, count, many, percent, printable } from './text.js';
 
 const STEPS = 200;
 const WIDTH = 640;
 const HEIGHT = 170;
 
-/** The number of uses above a part of the capacity, between the recorded levels by interpolation. Above all of it are those that were denied. @param {number[]} levels @param {number[]} counts @param {number} part */
+/** The number of windows of keys with a use above a part of the capacity, between the recorded levels by interpolation. Above all of it are those that were denied. @param {number[]} levels @param {number[]} counts @param {number} part */
 function above(levels, counts, part) {
   if (part >= 1) return counts[levels.length] ?? 0;
   const at = levels.findLastIndex((level) => level <= part);
@@ -37,8 +37,8 @@ export function WhatIfScreen({ name }) {
   return html`<div class="narrow">
     <h2 class="screen">What if</h2>
     <p class="quiet">
-      The use of a policy in the last hour. A use is a key in a window of the policy, as each process counted
-      it; bars have the height of the square root. Move the limit to see how many it would deny.
+      The keys that another limit would deny, by their requests of the last hour. A key counts once in each
+      window of the policy.
     </p>
     ${
       rows.length > 0
@@ -69,6 +69,22 @@ function NoUse({ name, row }) {
   return html`<p class="problem" role="alert">${printable(name)}: ${why}.</p>`;
 }
 
+/**
+ * The reason why the keys that a limit would deny are not known. Empty if they are.
+ *
+ * @param {any} part
+ * @param {any[]} others policies of the same name in other tiers
+ */
+function whyNotKnown({ name, rest }, others) {
+  if (/^concurrency\b|"concurrency"/.test(rest))
+    return 'A slot is taken until its request ends, so the requests that another number of slots would deny are not known.';
+  if (/ share |"share"/.test(rest))
+    return 'Tenants share this limit. Another limit changes the share of each, so the tenants that it would deny are not known.';
+  return others.length > 0
+    ? `${printable(name)} counts the keys of all tiers together, so the number in this tier is not known.`
+    : '';
+}
+
 /** @param {any} props */
 function Uses({ row }) {
   const { name } = row;
@@ -82,14 +98,19 @@ function Uses({ row }) {
   const labelOf = (/** @type {any} */ each) =>
     `${printable(each.name)}${isTiered ? ` ${tierText(each.tier)}` : ''}`;
   const others = parts.filter((each) => each.name === part.name && each.rest !== part.rest);
+  const why = whyNotKnown(part, others);
+  const hasKeys = !why || others.length > 0;
   const use = useAnswer(() => get(`api/use?name=${encodeURIComponent(name)}`), [name], 30_000);
   const sample = useAnswer(
-    () => post('api/sample', { name, policy: part.name, ...(part.tier && { tier: part.tier }) }),
-    [name, part.name, part.tier],
+    () =>
+      hasKeys
+        ? post('api/sample', { name, policy: part.name, ...(part.tier && { tier: part.tier }) })
+        : Promise.resolve(null),
+    [name, part.name, part.tier, hasKeys],
   );
   const [limit, setLimit] = useState(part.limit);
   useEffect(() => setLimit(part.limit), [part.limit, index]);
-  const counts = use.value?.use[part.name];
+  const counts = why ? undefined : use.value?.use[part.name];
   const text = scaled(part.rest, limit / part.limit);
   const named = part.isNamed ? `${/[\s="[{]/.test(part.name) ? JSON.stringify(part.name) : part.name}=` : '';
   const whole = `${named}${scaledPolicy(part.rest, limit / part.limit).replace(/ shadow\b/, '')}`;
@@ -103,17 +124,17 @@ function Uses({ row }) {
   };
   return html`${parts.length > 1 && html`<div class="chips" role="group" aria-label="Policy">${parts.map((each, i) => html`<button type="button" aria-pressed=${i === index} onClick=${() => setIndex(i)}>${labelOf(each)}</button>`)}</div>`}
     <section class="card">
-      ${others.length > 0 && html`<p class="quiet">The use of ${printable(part.name)} is counted in all tiers together, as a part of each tier's own limit.</p>`}
       <${Distribution}
         part=${part}
         counts=${counts}
-        denials=${use.value?.denied[part.name] ?? 0}
+        why=${why}
         levels=${use.value?.levels}
         limit=${limit}
         setLimit=${setLimit}
         answer=${use}
       />
-      <${Near} sample=${sample} part=${part} limit=${limit} />
+      ${use.value && html`<${Requests} name=${name} policy=${part.name} use=${use.value} />`}
+      ${hasKeys && html`<${Near} sample=${sample} part=${part} limit=${limit} />`}
     </section>
     <section class="card">
       <h3>Try it without denying anybody</h3>
@@ -142,7 +163,7 @@ function ReadOnly() {
 }
 
 /** @param {any} props */
-function Distribution({ part, counts, denials, levels, limit, setLimit, answer }) {
+function Distribution({ part, counts, why, levels, limit, setLimit, answer }) {
   const [id] = useState(() => `limit-${Math.random().toString(36).slice(2)}`);
   const all = counts?.[0] ?? 0;
   const most = part.limit;
@@ -167,12 +188,12 @@ function Distribution({ part, counts, denials, levels, limit, setLimit, answer }
             class="distribution"
             viewBox=${`0 0 ${WIDTH} ${HEIGHT + 18}`}
             role="img"
-            aria-label=${`Use of ${part.name} in the last hour: ${count(all)} uses`}
+            aria-label=${`Use of ${part.name} by keys in the last hour`}
           >
-            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)} units: ${count(bar.keys)} uses`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
+            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${percent(bar.keys, all)} of the keys used ${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)}`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
           </svg>`
         : html`<p class="quiet">
-            ${answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : 'No use was recorded in the last hour. A store with counts: false records none.'}
+            ${why ? why : answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : 'No use was recorded in the last hour. A store with counts: false records none.'}
           </p>`
     }
     <label class="slider" for=${id}
@@ -188,10 +209,24 @@ function Distribution({ part, counts, denials, levels, limit, setLimit, answer }
       max=${Math.max(2, most)}
       step=${Math.max(1, Math.round(most / STEPS))}
       value=${limit}
-      aria-valuetext=${`${limit} units, denies about ${denied} of ${all}`}
+      aria-valuetext=${counts ? `${limit}, denies about ${percent(denied, all)} of the keys` : String(limit)}
       onInput=${(/** @type {any} */ event) => setLimit(Math.min(most, Number(event.target.value)))}
     />
-    ${counts ? html`<p class="verdict-line" role="status">A limit of <b>${count(limit)}</b> ${limit === most ? 'denied' : 'would have denied about'} <b class=${denied > 0 ? 'bad' : 'good'}>${count(denied)}</b> of ${count(all)} uses <span class="quiet">(${percent(denied, all)})</span>. <span class="quiet">The configured limit denied ${many(denials, 'request')}.</span></p>` : ''}`;
+    ${counts ? html`<p class="verdict-line" role="status">${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${limit === most ? 'denied' : 'would have denied about'} <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the keys in a window.</p>` : ''}`;
+}
+
+/** The requests that the limiter denied in the last hour. @param {any} props */
+function Requests({ name, policy, use: { admitted, denied, policies, reasons } }) {
+  if (admitted + denied === 0) return '';
+  const waits = Object.entries(reasons)
+    .filter(([, n]) => n > 0)
+    .map(([reason, n]) => `${count(n)} ${causeText({ name: reason, isReason: true })}`);
+  const causes = [`${count(policies[policy] ?? 0)} by this limit`, ...waits].join(', ');
+  return html`<p class="denials quiet">
+    In the last hour, ${printable(name)} denied <b>${count(denied)}</b> of
+    ${many(admitted + denied, 'request')}
+    (${percent(denied, admitted + denied)})${denied > 0 ? `: ${causes}` : ''}.
+  </p>`;
 }
 
 /** The sampled keys that use the moved limit, or more, now. @param {any} props */
@@ -204,9 +239,11 @@ function Near({ sample, part, limit }) {
     .map((/** @type {any} */ each) => ({ ...each, used: Math.max(0, each.limit * factor - each.remaining) }))
     .filter((/** @type {any} */ each) => each.used >= limit * factor);
   const shown = over.slice(0, 12);
+  const some = `${isCut ? 'the first ' : ''}${many(checked, 'key')}`;
+  const which = part.tier ? `${some} that may be ${tierText(part.tier)}` : some;
   return html`<p class="quiet">
-      Of ${isCut ? 'the first ' : ''}${count(checked)} keys with state now,
-      ${over.length === 0 ? 'none has used that much.' : html`<b>${count(over.length)}${over.length === keys.length ? ' or more' : ''}</b> ${over.length === 1 ? 'has' : 'have'} used that much:`}
+      Of ${which},
+      ${over.length === 0 ? 'none uses that much now.' : html`<b>${count(over.length)}${over.length === keys.length && checked > keys.length ? ' or more' : ''}</b> ${over.length === 1 ? 'uses' : 'use'} that much now:`}
     </p>
     ${
       over.length > 0 &&

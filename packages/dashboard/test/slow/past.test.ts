@@ -75,15 +75,19 @@ describe('the past on the page', function () {
     expect(await older.locator('li').last().innerText()).to.match(/ 1 by minute$/);
   });
 
-  it('What if has the keys that the limit denies, and never more than all', async () => {
+  it('What if has the part of the keys that the limit denies, and the denied requests', async () => {
     const { page } = await open('what-if/api');
     const verdict = page.locator('.verdict-line');
     await verdict.waitFor({ timeout: 40_000 });
     expect(await verdict.innerText()).to.equal(
-      'A limit of 2 denied 1 of 1 uses (100 %). The configured limit denied 7 requests.',
+      'The configured limit of 2 denied 100 % of the keys in a window.',
+    );
+    const requests = await page.locator('.denials').innerText();
+    expect(requests).to.match(
+      /^In the last hour, api denied 7 of \d+ requests \(\d+ %\): 7 by this limit\.$/,
     );
     await page.locator('input[type=range]').fill('1');
-    expect(await verdict.innerText()).to.contain('would have denied about 1 of 1 uses (100 %)');
+    expect(await verdict.innerText()).to.contain('would have denied about 100 % of the keys');
   });
 
   it('shows the processes, and numbers under the pointer', async () => {

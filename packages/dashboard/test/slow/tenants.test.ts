@@ -24,6 +24,30 @@ describe('the tenants of a shared limit', function () {
     await Promise.all(limiters.map((limiter) => limiter.close()));
   });
 
+  it('are denied by the policy that denies them, in one row, on the page and the command line', async () => {
+    const prefix = freshPrefix();
+    const store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms' });
+    const where = ['--redis', servers.redis.url, '--prefix', prefix];
+    const policies = ['tokens=300/1h by provider share tenant', 'pace=5/1h by tenant'];
+    const chat = createLimiter({ store, name: 'chat', policies });
+    limiters = [chat];
+    site = await startPage({ store });
+    await told(where, 'chat');
+    for (let i = 0; i < 60; i++) await chat.consume({ provider: 'openai', tenant: 'globex' });
+    const admin = createAdmin(store);
+    while ((await admin.traffic()).limiters.length === 0) await sleep(50);
+    const lines = (await headgate(['tenants', '--name', 'chat', ...where])).stdout;
+    expect(lines).to.match(
+      /tenant globex in provider openai +tokens .* pace [\d.]+\/s +denied \(pace: quota-/,
+    );
+    const { page, problems } = await openTab(browser, site.url, { user: 'ada' });
+    await page.getByRole('button', { name: 'chat', exact: true }).click();
+    const row = page.locator('.keys tr', { hasText: 'tokens, within provider openai' });
+    await row.getByText('by pace', { exact: true }).waitFor();
+    expect(await row.innerText()).to.contain('denied by pace');
+    expect(problems).to.deep.equal([]);
+  });
+
   it('are shown with share, use and denials by the page and the command line', async () => {
     const prefix = freshPrefix();
     const store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms' });
@@ -57,7 +81,13 @@ describe('the tenants of a shared limit', function () {
       // Slots of tenants have no state, so the counts name them.
       ['jobs', 'blue', null],
     ]);
+    const blue = tenants.find(({ key }) => key === 'blue')!;
+    expect(blue).to.include({ allowed: false, denying: 'slots', lacksSlots: true });
+    expect((await headgate(['tenants', '--name', 'jobs', ...where])).stdout).to.contain(
+      'until a slot is returned',
+    );
     const acme = tenants.find(({ key }) => key === 'acme')!;
+    expect(acme.lacksSlots).to.equal(false);
     expect(acme.denied).to.be.greaterThan(0);
     expect((await headgate(['tenants', '--name', 'llm', ...where])).stdout).to.match(
       new RegExp(`llm +tenant acme in provider openai +p +heavy +1 +${acme.share} of 100 +${acme.used} `),

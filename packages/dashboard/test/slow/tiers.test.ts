@@ -80,11 +80,58 @@ describe('limiters with tiers on the page', function () {
     expect(await limitOf('eve', 'free')).to.deep.equal({ day: 5 });
   });
 
+  it('names no number under What if that is not known, of slots and shares', async () => {
+    const store = memoryStore({ counts: true });
+    const reports = createLimiter({ store, name: 'reports', policies: ['slots=concurrency 2/1m'] });
+    limiter = createLimiter({ store, name: 'chat', policies: ['tokens=9/1h by provider share tenant'] });
+    site = await startPage({ store });
+    for (let i = 0; i < 12; i++) {
+      await reports.consume('pdf');
+      await limiter.consume({ provider: 'openai', tenant: 'globex' });
+    }
+    const { page, problems } = await openTab(browser, `${site.url}#/what-if/reports`, { user: 'ada' });
+    await page.getByText('A slot is taken until its request ends').waitFor();
+    await page.getByText('reports denied 10 of 12 requests (83 %): 10 by this limit').waitFor();
+    expect(await page.locator('.distribution, .verdict-line, .over').count()).to.equal(0);
+    await page.evaluate("location.hash = '#/what-if/chat'");
+    await page.getByText('Tenants share this limit.').waitFor();
+    await page.getByText('chat denied 3 of 12 requests').waitFor();
+    expect(await page.locator('.distribution, .verdict-line, .over').count()).to.equal(0);
+    expect(await page.locator('main').innerText()).not.to.match(/\buses\b|square root/);
+    expect(problems).to.deep.equal([]);
+    await reports.close();
+  });
+
+  it('names no end of a denial by slots, and the slots and waiting requests of each process', async () => {
+    const store = memoryStore({ counts: true });
+    limiter = createLimiter({ store, name: 'reports', policies: ['slots=concurrency 2/1m'] });
+    site = await startPage({ store });
+    await limiter.consume('pdf');
+    await limiter.consume('pdf');
+    const stop = new AbortController();
+    const waiting = limiter.wait('pdf', { timeout: '1m', signal: stop.signal }).catch(() => {});
+    const denials = setInterval(() => void limiter.consume('pdf'), 100);
+    const { page, problems } = await openTab(browser, site.url, { user: 'ada' });
+    await page.getByRole('button', { name: 'reports', exact: true }).click();
+    const end = /until a slot is returned, in (\d+ s|1 min) at the latest if its process died/;
+    await page.locator('.detail').getByText(end).waitFor();
+    await page.getByText(/: 2 slots in use, 1 of at most [\d,]+ waiting/).waitFor();
+    await page.evaluate("location.hash = '#/key/pdf'");
+    await page.locator('.answer.denied').getByText(end).waitFor();
+    expect(await page.locator('.answer.denied').innerText()).not.to.contain('full again');
+    expect(problems).to.deep.equal([]);
+    clearInterval(denials);
+    stop.abort();
+    await waiting;
+  });
+
   it('shows the policies of each tier under What if, and never another limiter', async () => {
     const { page, store, problems } = await open('what-if/api');
     const other = createLimiter({ store, name: 'other', limit: 1, window: '1m' });
     await page.getByRole('button', { name: 'day in tier pro' }).click();
     expect(await page.locator('.slider').innerText()).to.contain('1,000');
+    await page.getByText('day counts the keys of all tiers together').waitFor();
+    expect(await page.locator('.distribution, .verdict-line').count()).to.equal(0);
     await page.getByRole('button', { name: 'Override all keys for 1 h' }).click();
     expect(await page.getByRole('dialog').innerText()).to.contain('in tier free: day 10/1d');
     await page.keyboard.press('Escape');
