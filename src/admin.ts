@@ -13,6 +13,7 @@ export {
   type ImportOptions,
   type ImportResult,
 } from './admin/import-bans.js';
+export type { BannedSince } from './admin/bans-since.js';
 export { banJson, contentOf, dimensionJson, overrideJson, textOrHash, whoseJson } from './admin/lines.js';
 export { readChange, readOverrideLine, type OverrideLineDefaults } from './admin/override-lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
@@ -26,7 +27,7 @@ export {
 } from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
 export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.js';
-export type { History, HistoryOptions, LimiterHistory } from './admin/history.js';
+export type { History, HistoryOptions, LimiterHistory, Outage } from './admin/history.js';
 export type { KeyView } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
@@ -39,6 +40,7 @@ export type {
   OverrideResult,
   OverrideWish,
   OverriddenKey,
+  RemoveOverrideOptions,
 } from './admin/overrides.js';
 export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';

@@ -27,9 +27,10 @@ export function readBanLine(line: string, defaults: BanLineDefaults): ImportedBa
   if (line.startsWith('{')) return readJson(JSON.parse(line) as Json, defaults);
   const { raw, dimension, ipv6Subnet } = defaults;
   if (!raw) refuseJunk(line);
+  // The key is checked first: a missing duration is not the fault of a mistyped address.
+  typedKey(line, { raw, dimension, ipv6Subnet });
   const length = durationOf({}, defaults);
   const name = nameOf({}, defaults);
-  typedKey(line, { raw, dimension, ipv6Subnet });
   return { name, key: line, for: length, raw, dimension, ipv6Subnet };
 }
 
@@ -65,7 +66,9 @@ function readJson(ban: Json, defaults: BanLineDefaults): ImportedBan | undefined
     throw wrongArgument('the ban is of a limiter with `slotBy`, and only its program can make such bans.');
   const dimension =
     ban['dimension'] === undefined ? undefined : checkDimension('dimension', ban['dimension']);
-  const note = { by: noteText(ban, 'by'), reason: noteText(ban, 'reason') };
+  // Headgate's own line of a ban by denials has `by: null`.
+  const by = ban['by'] === null ? null : noteText(ban, 'by');
+  const note = { by, reason: noteText(ban, 'reason') };
   // The key of a line in JSON is literal.
   return { name: nameOf(ban, defaults), key, dimension, raw: true, for: durationOf(ban, defaults), ...note };
 }

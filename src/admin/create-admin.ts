@@ -71,7 +71,7 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
   return {
     ...functionsOf({ state, origin }),
     traffic: (traffic: TrafficOptions = {}): Promise<Traffic> => {
-      checkShape('traffic', traffic, ['seconds', 'name', 'keys']);
+      checkShape('traffic', traffic, ['seconds', 'name', 'keys', 'sort']);
       return readTraffic(state, traffic);
     },
     isCounted: state.counts !== undefined,

@@ -19,6 +19,18 @@ export interface History {
   readonly minutes: readonly number[];
   /** The limiters, by name. */
   readonly limiters: readonly LimiterHistory[];
+  /** The spans in which the store was down or late, the oldest first. A process that decided nothing does not notice an outage. */
+  readonly outages: readonly Outage[];
+}
+
+/** Minutes in a row in which processes decided without the store. */
+export interface Outage {
+  /** The start of the first minute, ms since 1970. */
+  readonly from: number;
+  /** The end of the last minute, ms since 1970. */
+  readonly to: number;
+  /** The decisions of `onStoreError` of all limiters. */
+  readonly degraded: number;
 }
 
 /** The decisions of one limiter: a number for each minute. */
@@ -56,10 +68,33 @@ export function historyFunctions({ state }: Context) {
         : [(checkInteger('hours', hours, 1, 24) * HOUR_MS) / STEP_MS, STEP_MS];
     const counted = await state.counts?.minutes(count, length, name);
     const { minutes, limiters } = counted ?? { minutes: [], limiters: [] };
-    return { minutes, limiters: [...limiters].map(([each, counts]) => historyOf(each, counts)) };
+    const histories = [...limiters].map(([each, counts]) => historyOf(each, counts));
+    return { minutes, limiters: histories, outages: outagesIn(minutes, histories, length) };
   }
 
   return { history };
+}
+
+/** @param length the length of a minute, or of the step in its place, ms */
+function outagesIn(
+  minutes: readonly number[],
+  limiters: readonly LimiterHistory[],
+  length: number,
+): Outage[] {
+  const outages: Outage[] = [];
+  for (const [i, from] of minutes.entries()) {
+    const degraded = limiters.reduce((sum, each) => sum + each.degraded[i]!, 0);
+    if (degraded === 0) continue;
+    const last = outages.at(-1);
+    const isNext = last?.to === from;
+    if (isNext) outages.pop();
+    outages.push({
+      from: isNext ? last.from : from,
+      to: from + length,
+      degraded: degraded + (isNext ? last.degraded : 0),
+    });
+  }
+  return outages;
 }
 
 function historyOf(name: string, minutes: readonly MinuteCounts[]): LimiterHistory {

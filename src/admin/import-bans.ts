@@ -1,6 +1,6 @@
 import { exactMilliseconds, MAX_DURATION_MS, type Duration } from '../common/duration.js';
 import { checkShape } from '../common/validate.js';
-import type { BanNote } from '../contract/ban-options.js';
+import { NO_NOTE, type BanNote } from '../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { withScope, type Hash } from '../stores/keys.js';
 import { leftOf, ownersOf, SAME_END_MS } from './bans.js';
@@ -21,7 +21,7 @@ export interface ImportedBan extends Partial<KeyOptions> {
   readonly key: string | Hash;
   /** The length of the ban. */
   readonly for: Duration;
-  /** The operator of this ban. @default the operator of the import */
+  /** The operator of this ban. `null` without a reason for a ban by denials. @default the operator of the import */
   readonly by?: string | null | undefined;
   /** The reason: 1 to 500 characters. */
   readonly reason?: string | null | undefined;
@@ -79,7 +79,9 @@ export function importFunctions({ state, origin }: Context) {
       const scope = JSON.stringify([name, dimension]);
       if (typeof name === 'string' && !doubts.has(scope))
         doubts.set(scope, checkBans(published, name, dimension, force));
-      const own = { by: each.by ?? note.by, reason: each.reason ?? note.reason };
+      // A ban by denials stays one. `null` is not the operator of the import.
+      const isAutomatic = each.by === null && (each.reason ?? null) === null;
+      const own = isAutomatic ? NO_NOTE : { by: each.by ?? note.by, reason: each.reason ?? note.reason };
       const owners = inItem(i, () => ownersFor(published, each, doubtOf));
       wanted.push(...owners.map((owner) => ({ owner, duration, note: own })));
     }

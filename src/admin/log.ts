@@ -18,6 +18,8 @@ export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> 
   readonly name: Whose['name'];
   /** The network whose keys were changed together. */
   readonly network?: string;
+  /** The id of the change that undid this one. Absent if the undo was undone, too. */
+  readonly undoneBy?: string;
 }
 
 /** Options of `log`. */
@@ -26,6 +28,8 @@ export interface LogOptions extends NameFilter {
   since?: Duration | Date | undefined;
   /** The key or the network of the changes. @default all */
   key?: string | undefined;
+  /** The operator of the changes. @default all */
+  by?: string | undefined;
   /** The kinds of changes. @default all */
   actions?: readonly JournalEntry['action'][] | undefined;
 }
@@ -33,20 +37,36 @@ export interface LogOptions extends NameFilter {
 /** The function that shows the changes. */
 export function logFunctions({ state }: Context) {
   async function* log(options: LogOptions = {}): AsyncGenerator<LoggedChange> {
-    checkShape('log', options, ['since', 'name', 'actions', 'key']);
-    const { name, key, actions = CHANGE_ACTIONS } = options;
+    checkShape('log', options, ['since', 'name', 'actions', 'key', 'by']);
+    const { name, key, by, actions = CHANGE_ACTIONS } = options;
     if (name !== undefined) checkName(name);
     if (!Array.isArray(actions))
       throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
     for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
+    const undos = new Undos();
     for await (const change of state.log.since(sinceOf(options.since))) {
-      if (!actions.includes(change.action)) continue;
+      const undoneBy = undos.of(change)?.id;
+      if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
       const shown = shownChange(change, name);
-      if (shown && (key === undefined || shown.key === key || shown.network === key)) yield shown;
+      if (shown && (key === undefined || shown.key === key || shown.network === key))
+        yield { ...shown, ...(undoneBy !== undefined && { undoneBy }) };
     }
   }
 
   return { log };
+}
+
+/** The undos in a log, which is read from the newest change on. An undo that was undone does not count. */
+export class Undos {
+  readonly #undos = new Map<string, ListedChange>();
+
+  /** The undo of the next change of the log, or `undefined`. */
+  of(change: ListedChange): ListedChange | undefined {
+    const undo = this.#undos.get(change.id);
+    const { undoes } = change;
+    if (undoes !== undefined && !undo && !this.#undos.has(undoes)) this.#undos.set(undoes, change);
+    return undo;
+  }
 }
 
 /** A change as operators see it. Undefined for other limiters than the wanted one. */

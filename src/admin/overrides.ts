@@ -1,8 +1,5 @@
-import { HeadgateError } from '../common/errors.js';
-import { checkShape } from '../common/validate.js';
-import type { Policy } from '../contract/policy.js';
-import type { BanNote } from '../contract/ban-options.js';
-import { compilePolicies } from '../contract/compile-policies.js';
+import { checkBoolean, checkShape } from '../common/validate.js';
+import { checkNote, type BanNote } from '../contract/ban-options.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -14,6 +11,7 @@ import {
 } from '../limiter/overrides/override.js';
 import { warnOfSpans } from '../limiter/overrides/override-writer.js';
 import { SAME_END_MS } from './bans.js';
+import { bansSince, endBans, stillBanned, type BannedSince } from './bans-since.js';
 import {
   checkChange,
   checkName,
@@ -23,12 +21,13 @@ import {
   type NameFilter,
   type NameOption,
 } from './context.js';
-import { limiterOn, withLimiter } from './limiters.js';
+import { withLimiter } from './limiters.js';
 import { policiesBy } from './limits.js';
+import { doubtsOfChange } from './override-doubts.js';
+import { checkNoTenant, checkTexts, limiterFor } from './override-scope.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { Published } from './published.js';
-import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
-import type { State } from './state.js';
+import { checkKeys, subjectIn, type AdminWarning } from './scope.js';
 import {
   checkList,
   ItemError,
@@ -43,6 +42,9 @@ import {
 
 /** Options of `override`. */
 export interface OverrideOptions extends KeyChangeOptions, Pick<OverrideNote, 'for' | 'until'> {}
+
+/** Options of `removeOverride`. */
+export interface RemoveOverrideOptions extends KeyChangeOptions, Pick<OverrideWish, 'unban'> {}
 
 /** Options of `overrideAll`. */
 export interface OverrideAllOptions extends NameOption, OverrideNote {}
@@ -59,6 +61,10 @@ export interface OverrideResult {
   readonly override: Override | undefined;
   /** Whether there was an override before. */
   readonly replaced: boolean;
+  /** After a removal: the keys that denials have banned since the override began, and that are still banned. */
+  readonly stillBanned?: readonly BannedSince[];
+  /** After a removal with `unban`: the keys whose bans have ended. */
+  readonly unbanned?: readonly BannedSince[];
   /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
@@ -69,6 +75,8 @@ export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNot
   readonly key: string | undefined;
   /** The change, or `undefined` to remove the override. */
   readonly change: OverrideChange | undefined;
+  /** With a removal: whether the bans by denials since the override began end, too. @default false */
+  readonly unban?: boolean | undefined;
 }
 
 /** The effect of one of several changes. */
@@ -85,7 +93,9 @@ export interface OverrideEffect {
 export type OverriddenKey = Whose & Override;
 
 /** The functions that show and change overrides. */
-export function overrideFunctions({ state }: Context) {
+export function overrideFunctions(context: Context) {
+  const { state } = context;
+
   async function override(
     key: string,
     change: OverrideChange,
@@ -101,10 +111,13 @@ export function overrideFunctions({ state }: Context) {
     return changeOverride({ key: undefined, change, ...given(note), ...timed(options) }, options);
   }
 
-  async function removeOverride(key: string | undefined, options: KeyChangeOptions): Promise<OverrideResult> {
-    const note = checkChange('removeOverride', options);
-    const { dimension } = options;
-    return changeOverride({ key, change: undefined, dimension, ...given(note) }, options);
+  async function removeOverride(
+    key: string | undefined,
+    options: RemoveOverrideOptions,
+  ): Promise<OverrideResult> {
+    const note = checkChange('removeOverride', options, 'unban');
+    const { dimension, unban } = options;
+    return changeOverride({ key, change: undefined, dimension, unban, ...given(note) }, options);
   }
 
   /** @param undoes the id of the logged change that this one undoes */
@@ -146,9 +159,37 @@ export function overrideFunctions({ state }: Context) {
         }),
       );
       const results: OverrideResult[] = [];
-      for (const change of changes) results.push({ name, ...(await make(limiter, change)) });
+      for (const change of changes) {
+        const doubts = warnings(change.doubt, ...consequences(published, name, change));
+        const made = change.wish.change === undefined ? end(limiter, name, change) : make(limiter, change);
+        const { warnings: more, ...result } = await made;
+        results.push({ name, ...result, warnings: [...doubts, ...more] });
+      }
       return results;
     });
+  }
+
+  /** Ends an override, and with `unban` the bans by denials since it began. */
+  async function end(limiter: Limiter, name: string, found: Found): Promise<Omit<OverrideResult, 'name'>> {
+    const { by, reason, unban } = found.wish;
+    const key = keyFor(found);
+    const since = (await limiter.overrideOf(key))?.since;
+    const note = checkNote('removeOverride', {
+      ...(by !== undefined && { by }),
+      ...(reason !== undefined && { reason }),
+    });
+    const replaced = await limiter.removeOverride(key, given(note));
+    const bans = await bansSince(state, { name, ...found }, since);
+    if (unban) await endBans(context, bans, note);
+    return {
+      ...whoseFound(found),
+      ...{
+        override: undefined,
+        replaced,
+        [unban ? 'unbanned' : 'stillBanned']: bans.map(({ banned }) => banned),
+      },
+      warnings: warnings(unban ? undefined : stillBanned(bans)),
+    };
   }
 
   /** The effect of each of several changes, or the reason why it is refused. Nothing is changed. */
@@ -214,11 +255,12 @@ function effectOf(
 const timeOf = (end: OverrideWish['until']): number | undefined =>
   end === undefined ? undefined : new Date(end).getTime();
 
-const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until'];
+const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until', 'unban'];
 
 /** Refuses a missing key or change, because `undefined` stands for all keys and for a removal. */
 function checkWish(wish: OverrideWish): void {
   checkShape('overrideMany', wish, WISH_FIELDS);
+  checkBoolean('unban', wish.unban, false);
   for (const [field, meaning] of [
     ['key', 'change all keys'],
     ['change', 'remove the override'],
@@ -244,19 +286,6 @@ interface Found {
   readonly key: string | undefined;
   readonly dimension: string;
   readonly doubt: AdminWarning | undefined;
-}
-
-/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` for a dimension that only shares limits */
-function checkNoTenant(dimension: string, policies: readonly Policy[]): void {
-  if (policies.some(({ by = DEFAULT_DIMENSION }) => by === dimension)) return;
-  const shared = policies.find((policy) => 'share' in policy && policy.share === dimension);
-  if (!shared) return;
-  const { by = DEFAULT_DIMENSION } = shared;
-  throw wrongArgument(
-    `dimension: keys of '${dimension}' share the limit of a key of '${by}', and have no limit of their own. Their weights come from their ` +
-      `requests, their overrides or the policy, and only the program can override one: limiter.override({ ${by}, ${dimension} }, { weight: 5 }). To ` +
-      `change the whole limit, pass a key of '${by}'.`,
-  );
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
@@ -290,61 +319,31 @@ function inScope(
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter would refuse the change */
 function check(limiter: Limiter, { wish, ...whose }: Found, isKnown: boolean): void {
-  const { change, dimension: _, key: __, ...note } = wish;
+  const { change, dimension: _, key: __, unban: ___, ...note } = wish;
   if (change === undefined) return;
   if (!isKnown) checkTexts(change);
   limiter.internals.overrides.check(keyFor(whose), change, note);
   warnOfSpans(change, note);
 }
 
-/** Checks each policy separately, if the limiter's policies are unknown. */
-function checkTexts(change: OverrideChange): void {
-  const texts: unknown[] =
-    typeof change === 'string' ? [change] : 'tier' in change ? [] : Object.values(change);
-  for (const text of texts) if (typeof text === 'string') compilePolicies('override', [text]);
-}
-
-/** A limiter of the scope that supports overrides. @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_OVERRIDES` */
-function limiterFor(state: State, published: Published, name: string, undoes: string | undefined): Limiter {
-  const [configuration] = published.scopes.get(name) ?? [];
-  if (!configuration) {
-    // A file does not contain the limiter's policies. The limiter reports a change that does not fit them.
-    if (!published.isShared) return limiterOn(state, name, undefined, { undoes });
-    const doubt = unknownScope(published, name)?.message ?? 'the limiters are unknown.';
-    throw new HeadgateError(
-      'HEADGATE_UNKNOWN_LIMITER',
-      `${doubt} An override depends on the policies of the limiter, so nothing was changed.`,
-    );
-  }
-  if (!published.scopes.get(name)!.some(({ overrides }) => overrides)) {
-    throw new HeadgateError(
-      'HEADGATE_OVERRIDES',
-      `the limiter ${JSON.stringify(name)} does not have the option \`overrides\`, so it reads no overrides. Create it with overrides: true.`,
-    );
-  }
-  const limits = published.limitsOf(name);
-  if (!limits && !configuration.dynamic)
-    throw new HeadgateError(
-      'HEADGATE_UNKNOWN_LIMITER',
-      `the policies of ${JSON.stringify(name)} cannot be read, because a newer version published them.`,
-    );
-  return limiterOn(state, name, limits, { undoes });
-}
-
 function keyFor({ key, dimension }: Pick<Found, 'key' | 'dimension'>): Key | undefined {
   return key === undefined || dimension === DEFAULT_DIMENSION ? key : { [dimension]: key };
 }
 
+const whoseFound = ({ key, dimension }: Found): Pick<OverrideResult, 'key' | 'dimension'> =>
+  key === undefined ? {} : { key, dimension };
+
+/** The consequences of a change for other tiers, and its bans. */
+function consequences(published: Published, name: string, { wish, key, dimension }: Found): AdminWarning[] {
+  const { change } = wish;
+  if (change === undefined) return [];
+  return doubtsOfChange(published, { name, change, dimension: key === undefined ? undefined : dimension });
+}
+
 async function make(limiter: Limiter, found: Found): Promise<Omit<OverrideResult, 'name'>> {
-  const { change, dimension: _, key: __, ...note } = found.wish;
+  const { change, dimension: _, key: __, unban: ___, ...note } = found.wish;
   const key = keyFor(found);
-  const whose = found.key === undefined ? {} : { key: found.key, dimension: found.dimension };
-  if (change === undefined) {
-    const { for: _for, until: _until, ...operator } = note;
-    const replaced = await limiter.removeOverride(key, operator);
-    return { ...whose, override: undefined, replaced, warnings: warnings(found.doubt) };
-  }
   const replaced = (await limiter.overrideOf(key)) !== undefined;
-  await (key === undefined ? limiter.overrideAll(change, note) : limiter.override(key, change, note));
-  return { ...whose, override: await limiter.overrideOf(key), replaced, warnings: warnings(found.doubt) };
+  await (key === undefined ? limiter.overrideAll(change!, note) : limiter.override(key, change!, note));
+  return { ...whoseFound(found), override: await limiter.overrideOf(key), replaced, warnings: [] };
 }

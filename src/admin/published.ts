@@ -135,6 +135,7 @@ function configurationsOf(
   stored: readonly PublishedLimiter[],
 ): Map<string, Configuration[]> {
   const scopes = new Map<string, Map<string, Configuration & { instances: Instance[] }>>();
+  const votes = punctual(instances);
   for (const instance of instances) {
     for (const { name, ...configuration } of instance.limiters) {
       const known = scopes.get(name) ?? new Map<string, Configuration & { instances: Instance[] }>();
@@ -153,12 +154,28 @@ function configurationsOf(
   for (const { name, ...configuration } of stored)
     if (!scopes.has(name)) scopes.set(name, new Map([['', { ...configuration, instances: [] }]]));
   const names = [...scopes.keys()].sort();
-  return new Map(names.map((name) => [name, inOrder(scopes.get(name)!)]));
+  return new Map(names.map((name) => [name, inOrder(scopes.get(name)!, votes)]));
 }
 
-/** The most common configuration first. Equally common ones always have the same order. */
-function inOrder(bySignature: ReadonlyMap<string, Configuration>): Configuration[] {
+/** The most common configuration first. Equally common ones always have the same order. @param votes the instances that count */
+function inOrder(
+  bySignature: ReadonlyMap<string, Configuration>,
+  votes: ReadonlySet<Instance>,
+): Configuration[] {
+  const countOf = ({ instances }: Configuration): number =>
+    instances.filter((each) => votes.has(each)).length;
   return [...bySignature]
-    .sort(([a, one], [b, other]) => other.instances.length - one.instances.length || (a < b ? -1 : 1))
+    .sort(([a, one], [b, other]) => countOf(other) - countOf(one) || (a < b ? -1 : 1))
     .map(([, configuration]) => configuration);
+}
+
+/** The time after which a publication is overdue, ms, because clocks differ and processes are busy. */
+const TOLERANCE_MS = 10_000;
+
+/** The instances that have published as often as they should, so that ended ones do not outvote their successors. */
+function punctual(instances: readonly Instance[]): ReadonlySet<Instance> {
+  const newest = Math.max(...instances.map(({ at }) => Date.parse(at) || 0));
+  const isLate = ({ at, every }: Instance): boolean =>
+    every > 0 && newest - Date.parse(at) > every + TOLERANCE_MS;
+  return new Set(instances.filter((each) => !isLate(each)));
 }

@@ -21,8 +21,10 @@ export interface KeyRates extends Rates {
   readonly dimension?: string;
   /** The shared limit of a tenant, by its dimension and its key. Absent for other keys. */
   readonly within?: string;
-  /** The policy that denied the key last. Absent without denials by a policy. */
+  /** The policy that denied the key last. Absent if anything else denied it last, or without denials. */
   readonly policy?: string;
+  /** The reason of the last denial if no policy denied: `decision.reason`, such as `'banned'` or `'wait-timeout'`. */
+  readonly reason?: string;
 }
 
 /** The decisions of one limiter per second. */
@@ -86,8 +88,8 @@ function punctual(counts: RecentCounts['counts']): { readonly at: number; readon
 class Sums {
   readonly #admitted: number[];
   readonly #denied: number[];
-  /** The policy that denied last. */
-  policy: string | undefined;
+  /** The policy that denied last, or the reason if no policy denied. */
+  cause: Pick<KeyRates, 'policy' | 'reason'> | undefined;
 
   constructor(spans: number) {
     this.#admitted = Array<number>(spans).fill(0);
@@ -161,10 +163,11 @@ export class LimiterSums {
     for (const [policy, denied] of Object.entries(policies))
       this.#policies.of(policy).add(0, denied, weights);
     for (const [reason, denied] of Object.entries(reasons)) this.#reasons.of(reason).add(0, denied, weights);
-    for (const [text, [admitted, denied, policy]] of Object.entries(keys)) {
+    for (const [text, [admitted, denied, policy, reason]] of Object.entries(keys)) {
       const sums = this.#keys.of(text);
       sums.add(admitted, denied, weights);
-      sums.policy = policy ?? sums.policy;
+      // The newest counts come first.
+      sums.cause ??= causeIn(policy ?? undefined, reason);
     }
   }
 
@@ -185,7 +188,7 @@ export class LimiterSums {
         ...(by !== DEFAULT_DIMENSION && { dimension: by }),
         ...(slot && { within: withinOf(slot) }),
         ...sums.rates(span, seconds[span]!),
-        ...(sums.policy !== undefined && { policy: sums.policy }),
+        ...sums.cause,
       };
     });
     return {
@@ -199,4 +202,15 @@ export class LimiterSums {
   }
 }
 
-export const byDenials = (a: Rates, b: Rates): number => b.denied - a.denied || b.admitted - a.admitted;
+function causeIn(policy?: string, reason?: string): Sums['cause'] {
+  if (policy !== undefined) return { policy };
+  return reason === undefined ? undefined : { reason };
+}
+
+type Order = (a: Rates, b: Rates) => number;
+
+export const byDenials: Order = (a, b) => b.denied - a.denied || b.admitted - a.admitted;
+
+export const byRequests: Order = (a, b) => requestsOf(b) - requestsOf(a) || b.denied - a.denied;
+
+const requestsOf = ({ admitted, denied }: Rates): number => admitted + denied;

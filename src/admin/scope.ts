@@ -18,7 +18,8 @@ export interface AdminWarning {
  * `NOT_NOTED`: a change was made, but could not be recorded. `UNFIT_OVERRIDE`: an override has no effect. `UNREADABLE`: the published limiters
  * cannot be read. `UNANSWERED`: the limiter has no answer to the key. `UNLIKELY_KEY`: the keys
  * of the limiter are addresses, and the key is not. `SLOTS_FREED`: a reset freed the slots of work that still runs.
- * `CHANGED_SINCE`: the undo of an import left out keys with another ban.
+ * `CHANGED_SINCE`: the undo of an import left out keys with another ban. `ALL_TIERS`: an override is for several tiers, with their limits before
+ * and after. `MAY_BAN`: denials by a lower limit may ban keys. `STILL_BANNED`: denials have banned keys since an override began.
  */
 export type AdminWarningCode =
   | 'UNKNOWN_SCOPE'
@@ -33,7 +34,10 @@ export type AdminWarningCode =
   | 'UNANSWERED'
   | 'UNLIKELY_KEY'
   | 'SLOTS_FREED'
-  | 'CHANGED_SINCE';
+  | 'CHANGED_SINCE'
+  | 'ALL_TIERS'
+  | 'MAY_BAN'
+  | 'STILL_BANNED';
 
 /** The maximum number of other scopes in a message. */
 const MAX_NAMED = 10;

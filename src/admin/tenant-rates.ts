@@ -31,15 +31,14 @@ export function withoutPlaces(rates: readonly KeyRates[]): KeyRates[] {
     const id = within === undefined || alone.has(textOf(each)) ? textOf(each) : `${textOf(each)} ${within}`;
     if (!rows.get(id)?.push(each)) rows.set(id, [each]);
   }
-  return [...rows.values()]
-    .map((own): KeyRates => {
-      const [first] = own;
-      if (own.length === 1) return first!;
-      const { within: _, policy: __, ...row } = first!;
-      const denying = [...own].sort(byDenials).find(({ policy }) => policy !== undefined);
-      return { ...row, ...sumOf(own), ...(denying && { policy: denying.policy! }) };
-    })
-    .sort(byDenials);
+  return [...rows.values()].map((own): KeyRates => {
+    const [first] = own;
+    if (own.length === 1) return first!;
+    const { within: _, policy: __, reason: ___, ...row } = first!;
+    const denying = [...own].sort(byDenials).find(({ policy, reason }) => policy ?? reason);
+    const { policy, reason } = denying ?? {};
+    return { ...row, ...sumOf(own), ...(policy !== undefined && { policy }), ...(reason && { reason }) };
+  });
 }
 
 /** A tenant's key, whatever the limit that it shares. */

@@ -1,7 +1,7 @@
-import { checkInteger } from '../common/validate.js';
+import { checkChoice, checkInteger } from '../common/validate.js';
 import type { Counted, StoreHealth } from '../stores/counts/sink.js';
 import { percentileOf } from '../stores/counts/latency-histogram.js';
-import { byDenials, LimiterSums, weigh, type DecisionRates, type Weighted } from './rates.js';
+import { byDenials, byRequests, LimiterSums, weigh, type DecisionRates, type Weighted } from './rates.js';
 import type { RecentCounts, State } from './state.js';
 import { withoutPlaces } from './tenant-rates.js';
 
@@ -75,7 +75,7 @@ export interface Traffic {
   readonly isSampled: boolean;
   /** The latency of the store over all processes. Null if no decision asked the store. */
   readonly latency: StoreLatency | null;
-  /** The limiters with most denials, then those with most requests. */
+  /** The limiters with most denials, then those with most requests; with `sort: 'requests'`, those with most requests. */
   readonly limiters: readonly LimiterRates[];
   /** The processes that counted decisions, or had waiting requests or slots, in the last seconds. */
   readonly processes: readonly ProcessState[];
@@ -89,6 +89,8 @@ export interface TrafficOptions {
   name?: string | undefined;
   /** The number of keys of each limiter: 0 to 20. @default 5 */
   keys?: number | undefined;
+  /** The order of limiters and keys: `'denials'`, or `'requests'` for the busiest first. @default 'denials' */
+  sort?: 'denials' | 'requests' | undefined;
 }
 
 /** The longer spans over which rare keys are averaged, s: a single request in 5 seconds is not a rate. */
@@ -111,6 +113,8 @@ export async function readTraffic(state: State, options: CountsWanted): Promise<
   const { name, ofPlaces = false } = options;
   const seconds = options.seconds === undefined ? 5 : checkInteger('seconds', options.seconds, 1, 60);
   const most = options.keys === undefined ? 5 : checkInteger('keys', options.keys, 0, 20);
+  const sort = checkChoice('sort', options.sort ?? 'denials', ['denials', 'requests']);
+  const order = sort === 'denials' ? byDenials : byRequests;
   const spans = [seconds, ...LONGER_SPANS.filter((each) => each > seconds)];
   const recent = (await state.counts?.read()) ?? { now: 0, counts: [] };
   const weighted = weigh(recent, spans);
@@ -128,7 +132,9 @@ export async function readTraffic(state: State, options: CountsWanted): Promise<
     const waits = waitsOf(processes, each);
     if (own.total.requests(0) + waits.waiting + waits.held + waits.slots === 0) return [];
     const { keys, ...rates } = own.rates(each, spans, MIN_REQUESTS * sample);
-    return [{ ...rates, ...waits, keys: (ofPlaces ? keys : withoutPlaces(keys)).slice(0, most) }];
+    return [
+      { ...rates, ...waits, keys: (ofPlaces ? [...keys] : withoutPlaces(keys)).sort(order).slice(0, most) },
+    ];
   });
   const counting = weighted.filter(({ weights }) => weights[0]! > 0);
   return {
@@ -136,7 +142,7 @@ export async function readTraffic(state: State, options: CountsWanted): Promise<
     instances: new Set(counting.map(({ counted }) => counted.id)).size,
     isSampled: sample > 1,
     latency: latencyOf(weighted, seconds),
-    limiters: limiters.sort(byDenials),
+    limiters: limiters.sort(order),
     processes,
   };
 }

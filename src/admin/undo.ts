@@ -2,11 +2,11 @@ import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
 import { banBack, importBack } from './ban-undo.js';
 import { noteOf, type ChangeOptions, type Context } from './context.js';
-import { shownChange, type LoggedChange } from './log.js';
+import { shownChange, Undos, type LoggedChange } from './log.js';
 import { overrideBack } from './override-undo.js';
 import type { AdminWarning } from './scope.js';
 import type { ListedChange, State } from './state.js';
-import { cannot, type Way } from './undo-way.js';
+import { cannot, changed, type Way } from './undo-way.js';
 
 /** Options of `undo`. */
 export interface UndoOptions extends ChangeOptions {
@@ -36,7 +36,11 @@ export function undoFunctions(context: Context) {
     const dryRun = checkBoolean('dryRun', options.dryRun, false);
     const id = typeof entry === 'string' ? entry : entry.id;
     const { by, reason } = noteOf('undo', options);
-    const { listed, earlier } = await find(state, id);
+    const { listed, earlier, undone } = await find(state, id);
+    if (undone) {
+      const author = undone.by === null ? '' : ` by ${undone.by}`;
+      throw changed(`this change was already undone${author}, at ${new Date(undone.at).toISOString()}`);
+    }
     const change = shownChange(listed, undefined)!;
     const isOfBan = listed.action === 'ban' || listed.action === 'unban';
     const isOfOverride = listed.action === 'override' || listed.action === 'remove';
@@ -54,20 +58,24 @@ export function undoFunctions(context: Context) {
   return { undo };
 }
 
-/** The change with an id, and the change of the same key before. @throws HeadgateError `HEADGATE_UNKNOWN_CHANGE` */
+/** The change with an id, its undo, and the change of the same key before. @throws HeadgateError `HEADGATE_UNKNOWN_CHANGE` */
 async function find(
   state: State,
   id: string,
-): Promise<{ listed: ListedChange; earlier: ListedChange | undefined }> {
+): Promise<{ listed: ListedChange; earlier?: ListedChange; undone: ListedChange | undefined }> {
   let listed: ListedChange | undefined;
+  let undone: ListedChange | undefined;
+  const undos = new Undos();
   for await (const each of state.log.since(0)) {
     if (!listed) {
-      if (each.id === id) listed = each;
-    } else if (each.who === listed.who && each.action === 'override') return { listed, earlier: each };
+      const undo = undos.of(each);
+      if (each.id === id) [listed, undone] = [each, undo];
+    } else if (each.who === listed.who && each.action === 'override')
+      return { listed, earlier: each, undone };
     // Changes of bans need no earlier change.
     if (listed && OF_BANS.includes(listed.action)) break;
   }
-  if (listed) return { listed, earlier: undefined };
+  if (listed) return { listed, undone };
   throw new HeadgateError(
     'HEADGATE_UNKNOWN_CHANGE',
     `The log has no change with the id ${JSON.stringify(id)}. Pass the \`id\` of an entry of the log.`,

@@ -72,7 +72,7 @@ export interface KeySearch extends AsyncIterable<KeyVerdictFind> {
   readonly unjudged: readonly string[];
   /** The number of keys with state that no search finds: in memory, those that were used before the administration was created. */
   readonly unnamed: number;
-  /** `UNKNOWN_SCOPE` and `UNREADABLE`. */
+  /** `UNKNOWN_SCOPE`, `DIFFERENT` and `UNREADABLE`. */
   readonly warnings: readonly AdminWarning[];
 }
 
@@ -187,7 +187,8 @@ async function searchFor(
   const finder = new KeyFinder(state, wanted);
   return {
     wanted: { ...wanted, hasLimits: limits.size > 0 },
-    warnings: doubtsOf(published, name),
+    // Keys of limits that the operator passed are not judged by published ones.
+    warnings: [...doubtsOf(published, name), ...(passed ? [] : differencesIn(published, name))],
     get checked() {
       return finder.looked;
     },
@@ -200,6 +201,12 @@ async function searchFor(
     [Symbol.asyncIterator]: () =>
       finder.finds({ ...(count !== undefined && { count }), ...(progress && { progress }), signal }),
   };
+}
+
+/** A warning about each limiter whose processes differ. */
+function differencesIn(published: Published, name: string | undefined): readonly AdminWarning[] {
+  const names = name === undefined ? [...published.scopes.keys()] : [name];
+  return warnings(...names.map((each) => differing(published, each)));
 }
 
 /** The limits of each tier, and of requests without a tier; or of one tier. A key's tier is unknown. */

@@ -103,6 +103,27 @@ for (const kind of serverKinds) {
       expect((wrong as Error).message).to.match(/^minutes and hours: pass one of them/);
     });
 
+    it('has the spans in which decisions were made without the store', async () => {
+      const now = Math.floor(Date.now() / 60_000) * 60_000;
+      const at = (ago: number) => now - ago * 60_000;
+      for (const name of ['api', 'chat']) await client.zadd(namesKey(prefix), Date.now(), name);
+      const decided = [
+        ['api', 9, { a: 5, g: 3 }],
+        ['chat', 8, { a: 5, g: 4 }],
+        ['api', 7, { a: 5 }],
+        ['api', 5, { d: 2, g: 2 }],
+      ] as const;
+      for (const [name, ago, fields] of decided) await client.hset(minuteKey(prefix, name, at(ago)), fields);
+      for (const key of await client.keys(`${prefix}:*`)) await client.pexpire(key, 60_000);
+      expect((await admin.history()).outages).to.deep.equal([
+        { from: at(9), to: at(7), degraded: 7 },
+        { from: at(5), to: at(4), degraded: 2 },
+      ]);
+      expect((await admin.history({ name: 'chat' })).outages).to.deep.equal([
+        { from: at(8), to: at(7), degraded: 4 },
+      ]);
+    });
+
     it('is bounded', async () => {
       const traffic = process_();
       const limiter = createLimiter({ name: 'api', limit: 8, window: '1h' });

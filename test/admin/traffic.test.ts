@@ -87,12 +87,45 @@ describe('traffic', () => {
     for (let i = 0; i < 5; i++) asked.push({ key: '10.0.2.2', account: 'banned' });
     await write({ seconds: [await Promise.all(asked.map((key) => limiter.consume(key)))] });
     const [api] = (await admin.traffic({ keys: 3 })).limiters;
-    expect(api!.keys.map(({ key, dimension, policy }) => [key, dimension, policy])).to.deep.equal([
-      ['ada', 'account', 'login'],
-      ['banned', 'account', undefined],
-      ['10.0.1.1', undefined, undefined],
+    expect(
+      api!.keys.map(({ key, dimension, policy, reason }) => [key, dimension, policy, reason]),
+    ).to.deep.equal([
+      ['ada', 'account', 'login', undefined],
+      ['banned', 'account', undefined, 'banned'],
+      ['10.0.1.1', undefined, undefined, undefined],
     ]);
     expect(api!.reasons).to.deep.equal([{ reason: 'banned', denied: 1 }]);
+  });
+
+  it('the busiest keys come first if they are asked for', async () => {
+    const limiter = createLimiter({ policies: [{ name: 'burst', limit: 12, window: '1h' }] });
+    const asked = { denied: 14, busy: 12, 'also denied': 13, rare: 1 };
+    const keys = Object.entries(asked).flatMap(([key, times]) => Array.from({ length: times }, () => key));
+    await limiter.consume('denied', { cost: 12 });
+    await limiter.consume('also denied', { cost: 12 });
+    await write({ seconds: [await Promise.all(['busy', ...keys].map((key) => limiter.consume(key)))] });
+    const first = async (sort?: 'denials' | 'requests') =>
+      (await admin.traffic({ keys: 3, sort })).limiters[0]!.keys.map(({ key }) => key);
+    expect(await first()).to.deep.equal(['denied', 'also denied', 'busy']);
+    const many = await Promise.all(Array.from({ length: 60 }, () => limiter.consume('steady', { cost: 0 })));
+    await write({ seconds: [many] });
+    expect((await first('requests'))[0]).to.equal('steady');
+    expect(await first('denials')).not.to.include('steady');
+    const wrong = await admin.traffic({ sort: 'most' as never }).catch((error: unknown) => error);
+    expect((wrong as Error).message).to.match(/^sort: /);
+  });
+
+  it('the cause of a key is that of its last denial, also if no policy denied', async () => {
+    const limiter = createLimiter({
+      policies: [{ name: 'burst', limit: 2, window: '1h' }],
+      ban: { after: 3, within: '1m', for: '1h' },
+    });
+    const second = async () => [await limiter.consume('a'), await limiter.consume('a')];
+    // The key is denied by `burst` in the first seconds, and banned in the last ones.
+    await write({ seconds: [await second(), await second(), await second(), await second()] });
+    const [api] = (await admin.traffic()).limiters;
+    expect(api!.policies.map(({ name }) => name)).to.deep.equal(['burst']);
+    expect(api!.keys).to.deep.equal([{ key: 'a', admitted: 0.4, denied: 1.2, reason: 'banned' }]);
   });
 
   it('all keys of the first 500 decisions of a second are counted, and later ones without bias', async () => {

@@ -79,7 +79,7 @@ describe('store.check()', () => {
         async (port, admin) => {
           const findings = await found(port);
           assert.deepEqual(problems(findings), []);
-          const codes: Code[] = ['client', 'version', 'eviction', 'commands', 'clock', 'memory'];
+          const codes: Code[] = ['client', 'version', 'eviction', 'commands', 'clock', 'memory', 'latency'];
           assert.deepEqual(
             findings.map(({ code }) => code),
             codes,

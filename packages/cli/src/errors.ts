@@ -96,6 +96,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   prefix: '--prefix',
   timeout: '--timeout',
   for: '--for',
+  unban: '--unban',
 };
 
 /** The flags of the options at the beginning of a message. Within a message, `by` is the field of a policy. */

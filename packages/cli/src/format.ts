@@ -44,6 +44,10 @@ export function printable(text: string, longest = 60): string {
   return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
 }
 
+/** The author and the reason of a ban. A ban by denials has neither, nor has a ban of the program without a note. */
+export const banNote = (by: string | null, reason: string | null): string =>
+  by === null && reason === null ? 'denials or the program' : noteText(by, reason);
+
 /** The author and the reason of a change by hand, as far as they are known. */
 export const noteText = (by: string | null, reason: string | null): string =>
   [by, reason].flatMap((text) => (text === null ? [] : [printable(text)])).join(': ');

@@ -10,8 +10,7 @@ import type { Options as Shared } from './command.js';
 import { orUsage, usageError } from './errors.js';
 import { readText, warn, type Io } from './io.js';
 import { parseAddress, type Target } from './redis/address.js';
-import { connect, explain } from './redis/connection.js';
-import type { Connection } from './redis/packages.js';
+import { connect, explain, type Connected } from './redis/connection.js';
 import { withFile } from './sqlite/file.js';
 
 /** The options of a server or a file. */
@@ -20,8 +19,12 @@ type Options = Omit<Shared, 'name'>;
 /** An environment variable, because every user of a machine can see arguments. */
 const VARIABLE = 'HEADGATE_HASH_KEYS';
 
-/** Uses the state that the options name: a client or a database, with the options for `createAdmin`. */
-type Use = (source: AdminSource, settings: AdminOptions) => Promise<void>;
+/**
+ * Uses the state that the options name: a client or a database, with the options for `createAdmin`.
+ *
+ * @param connectMs the time in which the server was connected and answered, ms
+ */
+type Use = (source: AdminSource, settings: AdminOptions, connectMs: number) => Promise<void>;
 
 /** Opens the state that the options name, and closes it when `use` has ended. @throws CliError of the connection, or an explained error of `use` */
 export const withAdmin = (options: Options, io: Io, use: (admin: Admin) => Promise<void>): Promise<void> =>
@@ -50,7 +53,7 @@ export async function withState(options: Options, io: Io, use: Use, reconnects =
   if (prefix !== undefined)
     throw usageError('--prefix: a file of SQLite has no prefix. Omit --prefix, or pass --redis.');
   const settings = { ...secretOf(options, io), timeout: timeoutOf(options), from: 'cli' } as const;
-  await withFile(sqlite, io, async (database) => use(database, settings));
+  await withFile(sqlite, io, async (database) => use(database, settings, 0));
 }
 
 async function withServer(options: Options, io: Io, use: Use, reconnects = false): Promise<void> {
@@ -58,10 +61,10 @@ async function withServer(options: Options, io: Io, use: Use, reconnects = false
   const { prefix = 'hg' } = options;
   checkPrefix(prefix);
   const settings = { prefix, ...secretOf(options, io), timeout: target.timeout, from: 'cli' } as const;
-  let connection: Connection | undefined;
+  let connection: Connected | undefined;
   try {
     connection = await connect(target, io.cwd);
-    await use(connection.client, settings);
+    await use(connection.client, settings, connection.connectMs);
   } catch (error) {
     throw explain(error, target);
   } finally {
@@ -81,7 +84,7 @@ function targetOf(options: Options, { env }: Io): Target {
 }
 
 /** The time limit for an answer, ms. @throws CliError `USAGE` */
-function timeoutOf({ timeout }: Options): number {
+export function timeoutOf({ timeout }: Options): number {
   return orUsage(
     () => exactMilliseconds('--timeout', timeout, { most: 60_000 }),
     () =>

@@ -218,6 +218,27 @@ for (const kind of serverKinds) {
       expect(people).to.match(/^\S+ \S+ +ban +api +c +1h +the program +-$/m);
     });
 
+    it('a ban by denials stays one in an export and its import', async () => {
+      await deny('wild');
+      await run('ban', 'hand', '1h', '--name', 'api', '--reason', 'spam');
+      const { stdout } = await headgate(['bans', 'export', ...where]);
+      for (const key of ['wild', 'hand']) await run('unban', key, '--name', 'api');
+      const olga = { stdin: Readable.from([stdout]), env: { USER: 'olga' } };
+      await headgate(['bans', 'import', '-', '--reason', 'restore', ...where], olga);
+      const found = await jsonLines('list', '--banned', ...where);
+      expect(found.map(({ key, by, reason }) => [key, by, reason])).to.have.deep.members([
+        ['wild', null, null],
+        ['hand', 'ada', 'spam'],
+      ]);
+      const people = (await headgate(['list', '--banned', ...where])).stdout;
+      expect(people)
+        .to.match(/^wild +banned .* denials or the program$/m)
+        .and.match(/^hand .* ada: spam$/m);
+      expect((await headgate(['key', 'wild', ...where])).stdout).to.contain(
+        'banned by denials or the program',
+      );
+    });
+
     it('the log is read in pages, each entry once, by ranges that Redis 6.0 has', async () => {
       const log = bookKeys(prefix)[2];
       const ids = Array.from({ length: 1_200 }, (_, i) => `${5_000 + (i % 2 === 0 ? i : i - 1)}-${i % 2}`);

@@ -218,5 +218,16 @@ for (const kind of serverKinds) {
       expect(code).to.equal(2);
       expect(stderr).to.match(/bans import no-such-file: .* ENOENT/);
     });
+
+    it('blames the address of a mistyped line, and not its missing duration', async () => {
+      const stdin = Readable.from(['198.51.100.300\n']);
+      const { code, stderr } = await headgate(['bans', 'import', '-', '--redis', servers[kind].url], {
+        stdin,
+      });
+      expect(code).to.equal(2);
+      expect(stderr)
+        .to.contain('198.51.100.300')
+        .and.not.match(/--for|--name/);
+    });
   });
 }

@@ -1,9 +1,40 @@
 // `headgate check`: whether limits can hold on a server.
+import { once } from 'node:events';
+import { createConnection, createServer, type AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
+import { redisStore } from 'headgate/redis';
+import { RedisCounts } from '../../../src/stores/redis/operators/count-sink.js';
+import { commandsOf } from '../../../src/stores/redis/clients/clients.js';
 import { servers } from '../../../test/support/shared-servers.js';
 import { freePort } from '../../../test/support/servers.js';
+import { clients, freshPrefix, limiterOn } from '../../../test/support/stores.js';
 import { headgate } from './cli.js';
+
+/** Runs `use` with the URL of a server whose answers arrive late. */
+async function lateServer(delayMs: (request: number) => number, use: (url: string) => Promise<void>) {
+  let requests = 0;
+  const proxy = createServer((from) => {
+    const to = createConnection(servers.redis.port, '127.0.0.1');
+    let last = Promise.resolve();
+    from.on('data', (chunk) => {
+      const delay = delayMs(++requests);
+      last = last.then(async () => {
+        await new Promise((resolve) => setTimeout(resolve, delay));
+        to.write(chunk);
+      });
+    });
+    to.pipe(from);
+    for (const socket of [from, to])
+      socket.on('error', () => {}).on('close', () => (from.destroy(), to.destroy()));
+  });
+  await once(proxy.listen(0, '127.0.0.1'), 'listening');
+  try {
+    await use(`redis://127.0.0.1:${(proxy.address() as AddressInfo).port}`);
+  } finally {
+    proxy.close();
+  }
+}
 
 const user = 'cli-check';
 
@@ -45,11 +76,93 @@ describe('headgate check', () => {
     const { holds, findings } = JSON.parse(stdout) as { holds: boolean; findings: { code: string }[] };
     expect(holds).to.equal(true);
     expect(findings.map((finding) => finding.code)).to.have.members([
+      'connection',
       'version',
       'eviction',
       'commands',
       'clock',
+      'latency',
     ]);
+  });
+
+  it('of a server whose first answer is late: a warning with the latency', () =>
+    lateServer(
+      (request) => (request === 1 ? 1100 : 0),
+      async (url) => {
+        const { code, stdout } = await headgate(['check', '--redis', url, '--timeout', '20s']);
+        expect(stdout).to.match(
+          /^warning +connection +The server was connected and answered after \d,\d{3} ms\. Limiters do not wait/m,
+        );
+        expect(code).to.equal(0);
+      },
+    ));
+
+  it('of a server whose later answers are late: a warning with the latency', () =>
+    lateServer(
+      (request) => (request > 3 ? 1100 : 0),
+      async (url) => {
+        const { stdout } = await headgate(['check', '--redis', url, '--timeout', '20s']);
+        expect(stdout).to.match(
+          /^warning +latency +The slowest answer took \d{4,} ms, and limiters do not wait/m,
+        );
+      },
+    ));
+
+  // Each answer comes within the time limit. All of them do not.
+  it('takes no longer than --timeout in all', () =>
+    lateServer(
+      () => 450,
+      async (url) => {
+        const { code, stderr } = await headgate(['check', '--redis', url, '--timeout', '1s']);
+        expect(stderr).to.match(/(not answered|not ended) within 1000 ms\. --timeout sets the limit/);
+        expect(code).to.equal(4);
+      },
+    ));
+
+  it('shows how processes see the server, and outages of the last hour', async () => {
+    const prefix = freshPrefix();
+    const where = ['--redis', servers.redis.url, '--prefix', prefix];
+    const store = redisStore(clients.redis, { prefix, publish: false, counts: true });
+    const limiter = limiterOn(store, { name: 'api', policies: ['5/1m'] });
+    try {
+      await limiter.consume('a');
+      const sink = new RedisCounts(commandsOf(clients.redis), prefix);
+      const idle = { sample: 1, policies: {}, reasons: {}, keys: {} };
+      const limiters = [{ name: 'api', counts: [6, 2], degraded: 8, ...idle }] as const;
+      const health = { state: 'down', failures: 9, late: 0 } as const;
+      const minute = Math.floor(Date.now() / 60_000) * 60_000 - 120_000;
+      const fields = new Map([
+        [
+          'api',
+          new Map([
+            ['a', 1200],
+            ['d', 31],
+            ['g', 1231],
+          ]),
+        ],
+      ]);
+      sink.write(
+        { id: 'x', sample: 1, ms: 1000, host: 'web-2', pid: 42, health, limiters },
+        fields,
+        [],
+        minute,
+      );
+      let stdout = '';
+      while (!stdout.includes(' 1 process counted')) ({ stdout } = await headgate(['check', ...where]));
+      expect(stdout).to.match(
+        /^ok +processes +1 process counted decisions in the last seconds, with the store up/m,
+      );
+      const clock = (at: number) => new Date(at).toISOString().slice(11, 16);
+      expect(stdout).to.include(
+        `The store was down or late between ${clock(minute)} and ${clock(minute + 60_000)} UTC: 1,231 decisions without it.`,
+      );
+      expect(stdout).to.match(
+        /^warning +processes +web-2:42 sees the store as down; it decides 1\.6 requests a second without the store\./m,
+      );
+    } finally {
+      await limiter.close();
+      await store.close?.();
+    }
   });
 
   it('of a user who may not run scripts: exits with 1, and says why', async () => {

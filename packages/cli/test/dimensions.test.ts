@@ -56,6 +56,27 @@ for (const kind of serverKinds) {
       await store.close?.();
     });
 
+    it('reset names the charges of other dimensions and tenants, which stay', async () => {
+      const { limiter, where, store } = await open(byAccount);
+      const policies = ['pool=10/1h by provider share tenant'];
+      const shared = limiterOn(store, { name: 'chat', policies });
+      await shared.consume({ provider: 'openai', tenant: '203.0.113.7' });
+      await told(where, 'chat');
+      const { stdout, stderr } = await headgate(['reset', '203.0.113.7', '--all-limiters', ...where]);
+      expect(stdout).to.equal('The charges of 203.0.113.7 in api are forgotten: ip.\n');
+      expect(stderr).to.contain(
+        'still charged as account in api (account: 2 of 2). To reset it: headgate reset 203.0.113.7 --dimension account --name api.',
+      );
+      expect(stderr)
+        .to.contain('still charged as tenant within provider openai in chat (pool: 1 of ')
+        .and.contain('To reset the whole limit: headgate reset openai --dimension provider --name chat.');
+      const account = ['reset', '203.0.113.7', '--dimension', 'account', '--name', 'api', ...where];
+      expect((await headgate(account)).stderr).to.equal('');
+      await shared.close();
+      await limiter.close();
+      await store.close?.();
+    });
+
     it('a limiter with a shared limit, published or passed, breaks no view of the others', async () => {
       const prefix = freshPrefix();
       const where = ['--redis', servers[kind].url, '--prefix', prefix];

@@ -159,6 +159,10 @@ for (const kind of serverKinds) {
       // The most common value is used and reported.
       const peek = await headgate(['peek', 'a', ...where, '--name', 'api']);
       expect(peek.stderr).to.match(/warning: .*2 different configurations of "api"/);
+      const list = await headgate(['list', ...where]);
+      expect(list.stderr).to.match(/warning: .*2 different configurations of "api"/);
+      const passed = await headgate(['list', '--name', 'api', '--policy', '5/1m', ...where]);
+      expect(passed.stderr).to.equal('');
       expect(peek.stdout).to.match(/^default +sliding-window +9 per 1m/m);
     });
 

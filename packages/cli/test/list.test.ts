@@ -192,7 +192,7 @@ for (const kind of serverKinds) {
       await login.consume('c');
       const { stdout } = await headgate(['list', ...where, ...API_TEXT]);
       expect(stdout).to.match(
-        /^api\nkey +state +policy +time left\nz +banned +- +(1h|59m 59s)\na +limited +burst +\S+( \S+)?\nb +limited +burst/,
+        /^api\nkey +state +policy +time left +by: reason\nz +banned +- +(1h|59m 59s) +denials or the program\na +limited +burst +\S+( \S+)? +-\nb +limited +burst/,
       );
       expect(stdout).to.match(/\n1 banned, 2 limited; 5 keys of Headgate were checked\.\n$/);
       const banned = await headgate(['list', ...where, '--banned', '--scan']);
@@ -368,6 +368,46 @@ for (const kind of serverKinds) {
       await Promise.all([known, quick, hidden].map((each) => each.close()));
     });
 
+    it('also names the keys that were denied in the last minute, as processes counted it', async () => {
+      const store = redisStore(client, { prefix, ...TELLING, counts: true });
+      const pace = limiterOn(store, { name: 'chat', policies: [{ name: 'pace', limit: 1, window: '5ms' }] });
+      const slots = limiterOn(store, {
+        ...{ name: 'reports', ban: {} },
+        policies: [{ name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1h' }],
+      });
+      await told(where, 'chat', 'reports');
+      await Promise.all(Array.from({ length: 20 }, () => pace.consume('globex')));
+      const held = await slots.acquire('acme');
+      expect(await slots.wait('acme', { timeout: '1ms' }).catch(() => 'late')).to.equal('late');
+      await held.release();
+      await slots.ban('eve', '1h');
+      await slots.consume('eve');
+      const denied = (lines: readonly Record<string, unknown>[]) =>
+        lines.filter(({ kind: of }) => of === 'denied');
+      let lines: Record<string, unknown>[] = [];
+      while (denied(lines).length < 2) lines = await list();
+      expect(
+        denied(lines).map(({ name, key, policy, reason }) => [name, key, policy ?? reason]),
+      ).to.deep.equal([
+        ['chat', 'globex', 'pace'],
+        ['reports', 'acme', 'wait-timeout'],
+      ]);
+      expect(keysOf(lines, 'banned')).to.deep.equal(['eve']);
+      expect(denied(await list('--banned'))).to.deep.equal([]);
+      const { stdout } = await headgate(['list', ...where]);
+      expect(stdout)
+        .to.match(
+          /^Also denied in the last minute, as processes counted it:\nlimiter +key +denied\/s +denied by$/m,
+        )
+        .and.match(/^chat +globex +[<\d. ]+ +pace$/m)
+        .and.match(/^reports +acme +[<\d. ]+ +wait-timeout$/m);
+      const top = (await headgate(['top', '--once', '--seconds', '60', ...where])).stdout;
+      expect(top)
+        .to.match(/^ {2}eve .* banned$/m)
+        .and.match(/^ {2}acme .* wait-timeout$/m);
+      await Promise.all([pace, slots].map((each) => each.close()));
+    });
+
     it('key answers for every limiter and dimension at once, and for each that has no answer says why', async () => {
       const store = redisStore(client, { prefix, ...TELLING });
       const made = [
@@ -393,7 +433,9 @@ for (const kind of serverKinds) {
       const { stdout, stderr, code } = await headgate(['key', '203.0.113.7', ...where]);
       expect(code).to.equal(3);
       expect(stdout)
-        .to.match(/^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned ada: scraping; override: 9\/1h$/m)
+        .to.match(
+          /^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned by ada: scraping; override: 9\/1h$/m,
+        )
         .and.match(/^login +203\.0\.113\.7 +allowed +- +[\w-]+: 4 of 5 per 1h/m)
         .and.match(/^login +account 203\.0\.113\.7 +denied \(quota-exceeded\) +\d/m)
         .and.match(/^slots +203\.0\.113\.7 +unknown limits/m)

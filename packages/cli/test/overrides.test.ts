@@ -253,7 +253,49 @@ for (const kind of serverKinds) {
       const { of, close } = await open({ policies: ['burst=5/1s', 'hour=100/1h'] });
       const { code, stderr } = await headgate(['override', 'ada', '10/1h', ...of]);
       expect(code).to.equal(2);
-      expect(stderr).to.contain('burst=1000/1m hour=1000/1m').and.not.contain('{');
+      expect(stderr).to.contain('burst=5/1s hour=100/1h').and.not.contain('{');
+      const done = await headgate(['override', 'ada', 'burst=10/1s', 'hour=200/1h', ...of]);
+      expect(done.stdout).to.contain('ada has burst=10/1s hour=200/1h in api,');
+      await close();
+    });
+
+    it('announces bans that a lower limit may cause, and names and ends those that it caused', async () => {
+      const ban = { after: 2, within: '5m', for: '10m' };
+      const { limiter, where, of, close } = await open({ limit: 100, window: '1m', ban });
+      const higher = await headgate(['override', '--all', '200/1m', ...of]);
+      expect(higher.stderr).to.equal('');
+      const lower = await headgate(['override', '--all', '1/1m', ...of]);
+      expect(lower.stderr).to.contain('"api" bans a key after 2 denials in 5m, for 10m');
+      await limiter.ban('mallory', '1h', { by: 'eve' });
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      for (let i = 0; i < 5; i++) await limiter.consume('trudy');
+      const removed = await headgate(['override', '--all', '--remove', ...of]);
+      expect(removed.stdout).to.match(
+        /configured limits again in api\.\nStill banned: trudy \([\w. ]+ left\)\.\n/,
+      );
+      expect(removed.stderr).to.contain(
+        'a key is still banned by denials since the override began. Set --unban',
+      );
+      // The override has ended, and its bans can still be ended.
+      expect(await json('override', '--all', '--remove', '--unban', ...of)).to.nested.include({
+        ...{ removed: false, 'unbanned.length': 1, 'unbanned[0].key': 'trudy' },
+      });
+      expect((await limiter.peek('trudy')).reason).not.to.equal('banned');
+      expect((await limiter.peek('mallory')).reason).to.equal('banned');
+      const [logged] = await jsonLines('log', '--action', 'unban', ...where);
+      expect(logged).to.include({ key: 'trudy', by: 'eve' });
+      expect((await headgate(['override', 'ada', '5/1m', '--unban', ...of])).code).to.equal(2);
+      await close();
+    });
+
+    it('names only the bans of the key whose override ends', async () => {
+      const ban = { after: 2, within: '5m', for: '10m' };
+      const { limiter, of, close } = await open({ limit: 1, window: '1m', ban });
+      for (let i = 0; i < 5; i++) await limiter.consume('earlier');
+      await json('override', 'ada', 'sliding-window', '1/1h', ...of);
+      for (const key of ['ada', 'bob']) for (let i = 0; i < 5; i++) await limiter.consume(key);
+      const { stdout } = await headgate(['override', 'ada', '--remove', ...of]);
+      expect(stdout).to.contain('Still banned: ada (').and.not.contain('bob').and.not.contain('earlier');
       await close();
     });
 

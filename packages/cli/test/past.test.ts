@@ -17,6 +17,8 @@ import { serverKinds, servers } from '../../../test/support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../../../test/support/stores.js';
 import { drivers, makeDirectory, storeOn } from '../../../test/support/sqlite.js';
 import { until } from '../../../test/admin/stores.js';
+import { createAdmin, type Admin, type LoggedChange } from 'headgate/admin';
+import { changesAround } from '../src/commands/causes.js';
 import { headgate, json, TELLING, told } from './cli.js';
 
 const MINUTE = 60_000;
@@ -205,6 +207,63 @@ for (const [kind, open] of Object.entries(kinds))
         expect((await past('23h')).known).to.equal(true);
       });
     });
+
+describe('headgate key --at and the changes of that time', () => {
+  it('shows the changes of the key and of all keys', async () => {
+    const [kind] = serverKinds as [(typeof serverKinds)[0]];
+    const prefix = freshPrefix();
+    const where = ['--redis', servers[kind].url, '--prefix', prefix];
+    const store = redisStore(clients[kind], { prefix, ...TELLING });
+    const made = ['api', 'other'].map((name) =>
+      limiterOn(store, { name, policies: ['minute=600/1m'], overrides: true, ban: {} }),
+    );
+    await told(where, 'api', 'other');
+    const admin = createAdmin(clients[kind], { prefix });
+    await admin.override('customer:bob', { minute: '7/1m' }, { name: 'api', by: 'ada' });
+    await admin.overrideAll({ minute: '8/1m' }, { name: 'other', by: 'ada' });
+    await admin.overrideAll({ minute: '1/1m' }, { name: 'api', by: 'olga', reason: 'INC-7', for: '1h' });
+    for (let i = 0; i < 3; i++) await made[0]!.consume('customer:acme');
+    await admin.ban('customer:acme', '1h', { name: 'api', by: 'grace' });
+    const args = ['key', 'customer:acme', '--at', '1m', '--name', 'api', ...where];
+    const { changes } = (await json(...args)) as { changes: Record<string, unknown>[] };
+    const byHand = changes.filter(({ action }) => action !== 'configure');
+    expect(byHand.map(({ action, key, by, reason }) => [action, key, by, reason])).to.deep.equal([
+      ['override', undefined, 'olga', 'INC-7'],
+      ['ban', 'customer:acme', 'grace', null],
+    ]);
+    let stdout = '';
+    while (!stdout.includes('Changes of this key')) ({ stdout } = await headgate(args));
+    expect(stdout)
+      .to.match(/^Changes of this key and of all keys, in force or made around then:$/m)
+      .and.match(/ override +api +all keys .*1\/1m.* olga +INC-7 /m);
+    await Promise.all(made.map((limiter) => limiter.close()));
+  });
+
+  it('leaves out what had ended, and what began later', async () => {
+    const hour = (n: number) => new Date(T + n * HOUR);
+    const change = (id: string, at: number, rest: Partial<LoggedChange>) =>
+      ({ id, at: hour(at), name: 'api', keys: 1, forMs: 0, action: 'override', ...rest }) as LoggedChange;
+    const newestFirst = [
+      change('later', 1, {}),
+      change('all, in force', -1, { forMs: 2 * HOUR }),
+      change('all, replaced', -2, {}),
+      change('ended by hand', -3, { key: 'ada', action: 'remove' }),
+      change('before that', -4, { key: 'ada' }),
+      change('ban in force', -5, { key: 'ada', action: 'ban', forMs: 6 * HOUR }),
+      change('of another key', -5, { key: 'bob', action: 'ban', forMs: 6 * HOUR }),
+      change('in another limiter', -5, { name: 'chat' }),
+      change('over', -6, { key: 'ada', dimension: 'account', forMs: HOUR }),
+    ];
+    const admin = {
+      async *log() {
+        yield* newestFirst;
+      },
+    } as unknown as Admin;
+    const around = { names: new Set(['api']), keys: new Set(['ada']), time: T, aroundMs: 5 * MINUTE };
+    const found = await changesAround(admin, around);
+    expect(found.map(({ id }) => id)).to.deep.equal(['ban in force', 'all, in force']);
+  });
+});
 
 describe('headgate key --at without a limiter', () => {
   it('is unknown, because the store does not know which limiters to ask', async () => {

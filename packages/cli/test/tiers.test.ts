@@ -60,10 +60,30 @@ for (const kind of serverKinds) {
     it('says which tiers there are', async () => {
       for (const command of ['peek', 'reset'])
         for (const tier of command === 'peek' ? [[], ['--tier', 'gold']] : [['--tier', 'gold']]) {
-          const { code, stderr } = await headgate([command, 'user:1', '--name', 'api', ...tier, ...where]);
+          const { code, stderr } = await headgate([command, 'user:2', '--name', 'api', ...tier, ...where]);
           expect(code).to.equal(2);
           expect(stderr).to.contain('--tier: ').and.contain('"api" has the tiers "free", "pro"');
         }
+    });
+
+    it('peek needs no tier if the charges of the key fit only one, or if the key is banned', async () => {
+      const inPro = await headgate(['peek', 'user:1', '--name', 'api', ...where]);
+      expect([inPro.code, inPro.stdout.split('\n')[0]]).to.deep.equal([
+        0,
+        'user:1 in api (tier pro), a request of cost 1: allowed',
+      ]);
+      const name = 'login';
+      const banning = limiterOn(redisStore(clients[kind], { prefix: where[3]!, ...TELLING }), {
+        ...{ name, tiers, ban: {} },
+      });
+      await banning.ban('user:3', '1h', { by: 'ada' });
+      await told(where, name);
+      const banned = await headgate(['peek', 'user:3', '--name', name, ...where]);
+      expect(banned.code).to.equal(3);
+      expect(banned.stdout).to.match(
+        /^user:3 in login, a request of cost 1: denied \(banned\)\nbanned for .* by ada\n/,
+      );
+      await banning.close();
     });
 
     it('list finds the keys that the policies of a tier limit', async () => {
@@ -148,8 +168,17 @@ describe('override of a limiter with tiers, and of one with tenants', () => {
     const all = ['override', '--all', '--name', 'api', ...where];
     const { stderr, code } = await headgate([...all, 'm=60/1m']);
     expect(code).to.equal(0);
-    expect(stderr).to.contain('applies to every tier of "api" with such a policy: free, pro.');
+    expect(stderr).to.contain(
+      'for all keys, in every tier of "api": tier free: m 10/1m -> 60/1m (HIGHER); tier pro: m 100/1m -> 60/1m (lower).',
+    );
     expect((await headgate([...all, '--remove'])).stderr).to.equal('');
+    const toFree = await headgate([...all, '--tier', 'free']);
+    expect(toFree.stderr).to.contain('in every tier of "api": tier pro: m 100/1m -> 10/1m (lower)');
+    expect((await headgate([...all, '--remove'])).code).to.equal(0);
+    // Of a key, only changes in both directions are doubtful.
+    const key = ['override', 'ada', '--name', 'api', ...where];
+    expect((await headgate([...key, 'm=60/1m'])).stderr).to.contain('the key, whatever its tier');
+    expect((await headgate([...key, 'm=500/1m'])).stderr).to.equal('');
   });
 
   it('says what the weight of a tenant depends on', async () => {

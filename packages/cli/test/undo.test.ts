@@ -25,11 +25,22 @@ describe('headgate log --undo', () => {
     expect(newest).to.include({ action: 'unban', key: 'a', by: 'eve', reason: `undo of ${id}`, undoes: id });
     const again = await undo();
     expect(again.code).to.equal(1);
-    expect(again.stderr).to.contain('The state has changed since: the ban has ended');
+    expect(again.stderr).to.match(
+      /The state has changed since: this change was already undone by eve, at 20/,
+    );
+    const table = (await headgate(['log', '--key', 'a', '--author', 'ada', ...where])).stdout;
+    expect(table)
+      .to.match(/^\S+ \S+ +ban \(undone\) +api +a /m)
+      .and.not.contain('eve');
+    expect((await headgate(['log', '--author', 'eve', ...where])).stdout).to.contain(`unban (undo of ${id})`);
+    expect(await jsonLines('log', '--key', 'b', ...where)).to.deep.equal([]);
     expect((await headgate(['log', '--undo', '1-1', ...where])).code).to.equal(2);
     expect(await json('log', '--undo', newest!['id'] as string, ...where)).to.deep.include({
       ...{ action: 'ban', dryRun: false },
     });
+    // The undo was undone, so that the ban is in force and can be undone again.
+    expect((await headgate(['log', '--author', 'ada', ...where])).stdout).not.to.contain('(undone)');
+    expect(await undo()).to.include({ code: 0 });
     await limiter.close();
   });
 });

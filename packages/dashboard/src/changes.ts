@@ -41,7 +41,8 @@ const CHANGES: Readonly<Record<string, Change>> = {
     if (change === undefined || change === null) refuse('change: missing. Pass limits, such as 1000/1m.');
     return overriding(admin, body, { change, ...lengthOf(body), ...note });
   },
-  remove: (admin, body, note) => overriding(admin, body, { change: undefined, ...note }),
+  remove: (admin, body, note) =>
+    overriding(admin, body, { change: undefined, unban: flag(body, 'unban'), ...note }),
   reset: async (admin, body, note) => {
     const [key, options] = [anyText(body, 'key'), { ...keyOptions(body), ...note }];
     const names = flag(body, 'all') ? texts(body, 'names') : [text(body, 'name')];

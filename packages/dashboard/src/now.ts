@@ -1,5 +1,6 @@
 import {
   silentMs,
+  toText,
   withoutPage,
   withoutSecrets,
   type Admin,
@@ -11,7 +12,7 @@ import {
 } from 'headgate/admin';
 import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
-import type { Show } from './hidden.js';
+import type { Show, ShownKey } from './hidden.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
@@ -26,6 +27,8 @@ export interface Row {
   readonly bans: boolean;
   /** The kinds of keys that it bans. */
   readonly bansBy: readonly string[];
+  /** The denials after which it bans a key, and the length of the ban, or `null` if denials never ban. */
+  readonly banRule: string | null;
   /** Whether it limits how many requests run at once. */
   readonly slots: boolean;
   /** The number of keys with other limits, or `null` if the limiter does not support overrides. */
@@ -45,8 +48,18 @@ export interface Row {
 export interface Spark {
   readonly admitted: readonly number[];
   readonly denied: readonly number[];
+  /** Decisions without the store. */
+  readonly degraded: readonly number[];
   /** The number of times that a key rose to 70 % of a policy, in the worst of the last minutes. */
   readonly near: number;
+}
+
+/** A key of any limiter that is denied now. */
+interface DeniedKey extends Pick<KeyRates, 'dimension' | 'denied' | 'policy' | 'reason'> {
+  /** The name of the limiter. */
+  readonly name: string;
+  readonly key: ShownKey;
+  readonly within?: ShownKey;
 }
 
 /** Ages of the parts, ms. Counts change each second; the others change rarely. */
@@ -73,6 +86,9 @@ const LATEST = 12;
 /** The most keys of a limiter that `traffic` reports. */
 const KEYS = 20;
 
+/** The most denied keys over all limiters. */
+const DENIED_KEYS = 12;
+
 /** The most processes of the page. */
 const MAX_PROCESSES = 200;
 
@@ -81,7 +97,9 @@ const UNKNOWN = { holdsSlots: false, sharesLimits: false };
 
 const QUIET = { admitted: 0, denied: 0, degraded: 0, waiting: 0, held: 0, slots: 0 } as const;
 
-type Column = 'admitted' | 'denied';
+const COLUMNS = ['admitted', 'denied', 'degraded'] as const;
+
+type Column = (typeof COLUMNS)[number];
 
 /** The counts of the last minutes of all limiters. */
 interface Minutes {
@@ -96,11 +114,13 @@ export class Now {
   readonly #limiters: Cached<readonly LimiterView[]>;
   readonly #memory: Cached<Awaited<ReturnType<Admin['memory']>>>;
   readonly #changes: Cached<ChangeRow[]>;
+  readonly #show: Show;
   #last: Parts = {};
   /** The time of the last state, ms since 1970, or null before the first one. */
   #readAt: number | null = null;
 
   constructor(admin: Admin, show: Show, now: () => number = Date.now) {
+    this.#show = show;
     this.#traffic = new Cached(TRAFFIC_MS, () => admin.traffic({ keys: KEYS }), now);
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
     this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
@@ -120,7 +140,8 @@ export class Now {
       ]);
       this.#readAt = Date.now();
       const store = { state: 'up', latency: traffic.latency };
-      this.#last = { store, memory, changes, ...partsOf(limiters, traffic, minutes) };
+      const denied = deniedIn(traffic, this.#show);
+      this.#last = { store, memory, changes, denied, ...partsOf(limiters, traffic, minutes) };
     } catch (error) {
       const message = withoutSecrets(causeIn(error instanceof Error ? error.message : String(error)));
       this.#last = { ...this.#last, store: { state: 'down', message, readAt: this.#readAt } };
@@ -159,6 +180,19 @@ export class Now {
 export const causeIn = (message: string): string =>
   withoutPage(message).replace(/ Set a longer `timeout`\.$/, '');
 
+/** The most denied keys of all limiters. */
+function deniedIn({ limiters }: Traffic, show: Show): DeniedKey[] {
+  return limiters
+    .flatMap(({ name, keys }) => keys.filter((each) => each.denied > 0).map((each) => ({ ...each, name })))
+    .sort((a, b) => b.denied - a.denied)
+    .slice(0, DENIED_KEYS)
+    .map(({ admitted: _, key, within, ...rest }) => ({
+      ...rest,
+      key: show(key),
+      ...(within !== undefined && { within: show(within) }),
+    }));
+}
+
 async function latest(admin: Admin, show: Show): Promise<ChangeRow[]> {
   const rows: ChangeRow[] = [];
   for await (const change of admin.log()) {
@@ -184,7 +218,8 @@ async function readMinutes(admin: Admin, last: Minutes | undefined): Promise<Min
       const fresh = starts.map((_, i) => after?.[column][i] ?? 0);
       return [...old, ...fresh].slice(-MINUTES);
     };
-    return [name, { admitted: join('admitted'), denied: join('denied'), use: after?.use ?? {} }] as const;
+    const columns = Object.fromEntries(COLUMNS.map((column) => [column, join(column)]));
+    return [name, { ...(columns as Record<Column, number[]>), use: after?.use ?? {} }] as const;
   });
   return { starts: all, limiters: new Map(merged) };
 }
@@ -267,6 +302,7 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
     dynamic: most?.dynamic ?? false,
     bans: configurations.some(({ ban }) => ban !== null),
     bansBy: [...new Set(configurations.flatMap(({ ban, banBy = 'key' }) => (ban ? [banBy] : [])))],
+    banRule: ruleOf(configurations),
     slots: traits.holdsSlots,
     overridden: overridden?.keys ?? null,
     isOverridden: (overridden?.all ?? null) !== null,
@@ -278,9 +314,14 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
   };
 }
 
-function sparkOf({ admitted, denied, use }: Pick<LimiterHistory, Column | 'use'>): Spark {
+function ruleOf(configurations: LimiterView['configurations']): string | null {
+  const ban = configurations.find((each) => each.ban && each.ban.after > 0 && !each.shadow)?.ban;
+  return ban ? `${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}` : null;
+}
+
+function sparkOf({ admitted, denied, degraded, use }: Pick<LimiterHistory, Column | 'use'>): Spark {
   const near = Object.values(use).map((minutes) =>
     Math.max(0, ...minutes.slice(-NEAR_MINUTES).map((levels) => levels[NEAR_LEVEL] ?? 0)),
   );
-  return { admitted, denied, near: Math.max(0, ...near) };
+  return { admitted, denied, degraded, near: Math.max(0, ...near) };
 }

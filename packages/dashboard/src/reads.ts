@@ -162,7 +162,7 @@ export class Reads {
     };
   }
 
-  /** The answers of all limiters to a typed key, and the changes of this key. */
+  /** The answers of all limiters to a typed key, and the changes of this key and of all keys. */
   async key(body: Body): Promise<object> {
     const key = text(body, 'key');
     const dimension = optional(body, 'dimension', text);
@@ -175,9 +175,14 @@ export class Reads {
     const changes: ChangeRow[] = [];
     let scanned = 0;
     for await (const change of this.#admin.log()) {
-      const { key: changed, network } = change;
+      const { key: changed, network, action, name } = change;
+      // Limits of all keys are those of this key, too.
+      const isOfAll = changed === undefined && (action === 'override' || action === 'remove');
       // The visitor typed this key, so it is not hidden here.
-      if ([changed, network].some((each) => typeof each === 'string' && keys.has(each)))
+      if (
+        (isOfAll && views.some((view) => view.name === name)) ||
+        [changed, network].some((each) => typeof each === 'string' && keys.has(each))
+      )
         changes.push(changeRow(change, (each) => each as never));
       if (changes.length === LOGGED_OF_KEY || ++scanned === SCANNED_OF_KEY) break;
     }
@@ -259,9 +264,9 @@ export class Reads {
 
 async function linesOf(admin: Admin, span: HistoryOptions): Promise<object> {
   const { minutes, limiters } = await admin.history(span);
-  const sparks = limiters.map(({ name, admitted, denied }): [string, object] => [
+  const sparks = limiters.map(({ name, admitted, denied, degraded }): [string, object] => [
     `spark ${name}`,
-    { admitted, denied, near: 0 },
+    { admitted, denied, degraded, near: 0 },
   ]);
   return { minutes, ...(Object.fromEntries(sparks) as Record<string, object>) };
 }

@@ -74,6 +74,20 @@ for (const [name, start] of Object.entries(frameworks)) {
       await limiter.unban('user:1');
     });
 
+    it('shows with a key the changes of the limits of all keys', async () => {
+      await limiter.overrideAll('9/1m', { by: 'olga' });
+      await limiter.override('user:9', '8/1m');
+      await limiter.removeOverride('user:9');
+      await limiter.removeOverride(undefined);
+      const headers = await tokenFields(site.url, 'ada');
+      const init = { method: 'POST', headers, body: JSON.stringify({ key: 'user:8' }) };
+      const { changes } = (await (await fetch(`${site.url}api/key`, init)).json()) as { changes: object[] };
+      const actions = changes.map((row) =>
+        Object.entries(row).filter(([name]) => ['action', 'key'].includes(name)),
+      );
+      expect(actions).to.deep.equal([[['action', 'remove']], [['action', 'override']]]);
+    });
+
     it('resets a key in several limiters, and refuses a list without names', async () => {
       const headers = await tokenFields(site.url, 'ada');
       const reset = async (names: unknown) => {

@@ -297,7 +297,7 @@ export class RedisState implements State {
   }
 
   check(live: readonly LiveLimiter[]): Promise<Finding[]> {
-    return checkServers(this.#calls.commands, this.#prefix, live);
+    return checkServers(this.#calls.commands, this.#prefix, { live, timeout: this.timeout });
   }
 
   async close(): Promise<void> {}

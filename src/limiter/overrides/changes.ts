@@ -4,6 +4,7 @@ import { checkShape } from '../../common/validate.js';
 import { CHANGEABLE, type PolicyChange } from '../../contract/change-policy.js';
 import { isUnlimited, POLICY_FIELDS } from '../../contract/compile-policies.js';
 import { recordDimensions } from '../../contract/overrides.js';
+import { canonicalText } from '../../contract/policy-text.js';
 import { limitDimension, tenantsOf, visiblePolicies } from '../../contract/shares.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
@@ -68,10 +69,10 @@ export class ChangeChecks {
       checkPolicyChange('override', policy, by);
       return new Map(names.map((name) => [name, policy]));
     }
-    if (typeof change === 'string') throw severalPolicies(change, names);
+    if (typeof change === 'string') throw severalPolicies(change, sets.flat());
     const unknown = fields.find((field) => !names.includes(field));
     if (unknown !== undefined && POLICY_FIELDS.includes(unknown) && !isSole)
-      throw severalPolicies(change, names);
+      throw severalPolicies(change, sets.flat());
     if (unknown !== undefined && !this.isDynamic) throw unknownPolicy(unknown, names, isSole);
     const byName = Object.entries(change) as [string, string | PolicyChange | false][];
     for (const [name, own] of byName) if (own !== false) checkPolicyChange(`override.${name}`, own, by);
@@ -124,9 +125,14 @@ function sharedDimensions(sets: readonly PolicySet[]): string[] {
   return dimensions.filter((by) => others.every(({ policies }) => policies.some(isOf(by))));
 }
 
-function severalPolicies(change: OverrideChange, names: readonly string[]): HeadgateError {
-  const sample = names
-    .map((name) => `${/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name)}: '1000/1m'`)
+function severalPolicies(change: OverrideChange, policies: readonly CompiledPolicy[]): HeadgateError {
+  const byName = new Map(policies.map((policy) => [policy.name, policy]));
+  // The example keeps the windows, because a change of a window has a state of its own.
+  const sample = [...byName]
+    .map(([name, policy]) => {
+      const [limit = '1000/1m'] = /\d+\/\S+/.exec(canonicalText({ ...policy, name: 'default' })) ?? [];
+      return `${/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name)}: '${limit}'`;
+    })
     .join(', ');
   return invalidOption(
     'override',

@@ -14,8 +14,8 @@ const MAX_KEYS = 1000;
 const MAX_DENIED_KEYS = 20;
 const MAX_BUSY_KEYS = 20;
 
-/** The counts of a key: admitted and denied decisions, and the policy of the last denial. */
-export type CountedKey = [admitted: number, denied: number, policy?: string];
+/** The counts of a key: admitted and denied decisions, and the policy of the last denial, or the reason of one by no policy. */
+export type CountedKey = [admitted: number, denied: number, policy?: string | null, reason?: string];
 
 /** The counts of a key in this process, with the denials by cause. */
 interface KeyCounts {
@@ -97,7 +97,8 @@ export class LimiterCounts {
     own.counts[which] += weight;
     if (allowed) return;
     const denying = isOfWait ? undefined : policy;
-    if (denying !== undefined) own.counts[2] = denying;
+    if (denying !== undefined) own.counts.splice(2, 2, denying);
+    else if (reason !== undefined) own.counts.splice(2, 2, null, reason);
     const causes = (own.causes ??= new Map<string, number>());
     const cause = causeOf(denying, reason);
     causes.set(cause, (causes.get(cause) ?? 0) + weight);
@@ -135,12 +136,12 @@ export class LimiterCounts {
   }
 
   /** Scales weights, such that the keys never have more than their limiter. */
-  #scaled([admitted, denied, policy]: CountedKey): CountedKey {
+  #scaled([admitted, denied, ...cause]: CountedKey): CountedKey {
     const counts = [
       share(admitted, this.#weights[0], this.#admitted),
       share(denied, this.#weights[1], this.#denied),
     ] as const;
-    return policy === undefined ? [...counts] : [...counts, policy];
+    return [...counts, ...cause];
   }
 }
 

@@ -325,7 +325,7 @@ export class RedisStore implements Store {
       countsTraffic: this.#traffic !== undefined,
       streamsThresholds: this.#plans.stream,
     });
-    return checkServers(this.#commands, this.#plans.prefix, limiters, uses);
+    return checkServers(this.#commands, this.#plans.prefix, { live: limiters, uses });
   }
 
   close(): void {

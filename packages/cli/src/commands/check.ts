@@ -1,32 +1,119 @@
-import type { Finding } from 'headgate/redis';
+import { createAdmin, type Admin, type Outage, type ProcessState } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
-import { EXIT } from '../errors.js';
-import { printable, table, type Table } from '../format.js';
+import { CliError, EXIT } from '../errors.js';
+import { count, many, printable, table, utc, type Table } from '../format.js';
 import { writeAnswer, type Io } from '../io.js';
-import { withAdmin } from '../open.js';
+import { timeoutOf, withState } from '../open.js';
 
 export function register(program: CliCommand, io: Io): void {
   program
     .command('check')
     .summary('whether limits can be enforced on a server')
     .description(
-      'Checks version, commands, permissions, eviction and clock, as `store.check()` does. It writes nothing. Exits with 1 if limits do ' +
-        'not hold on the server.',
+      'Checks version, commands, permissions, eviction, clock and latency, as `store.check()` does, and shows how processes see the ' +
+        'server, and its outages of the last hour. It writes nothing. Exits with 1 if limits do not hold on the server.',
     )
     .serverOptions()
     .example('check --redis redis://127.0.0.1:6379')
-    .action((options: Options) =>
-      withAdmin(options, io, async (admin) => {
-        // The client belongs to this command, so its options differ from the service's.
-        const findings = (await admin.check()).filter(({ code }) => code !== 'client');
-        const holds = findings.every(({ level }) => level !== 'error');
-        if (!holds) io.exitCode = EXIT.failed;
-        await writeAnswer(io, { holds, findings }, () => table(io, COLUMNS, findings));
-      }),
-    );
+    .action((options: Options) => check(options, io));
 }
 
-const COLUMNS: Table<Finding> = {
+/** A line of the answer: a finding about the server, or one about the processes. */
+interface Line {
+  readonly level: 'ok' | 'warning' | 'error';
+  readonly code: string;
+  readonly message: string;
+}
+
+/** The time from which a connection is reported as late, ms. */
+const LATE_MS = 1000;
+
+async function check(options: Options, io: Io): Promise<void> {
+  const timeout = timeoutOf(options);
+  await withState(options, io, async (source, settings, connectMs) => {
+    const left = Math.max(1, Math.floor(timeout - connectMs));
+    const admin = createAdmin(source, { ...settings, timeout: left });
+    try {
+      const findings = [
+        ...(options.sqlite === undefined ? [connected(connectMs)] : []),
+        ...(await within(left, findingsOf(admin), timeout)),
+      ];
+      const holds = findings.every(({ level }) => level !== 'error');
+      if (!holds) io.exitCode = EXIT.failed;
+      await writeAnswer(io, { holds, findings }, () => table(io, COLUMNS, findings));
+    } finally {
+      await admin.close();
+    }
+  });
+}
+
+async function findingsOf(admin: Admin): Promise<Line[]> {
+  // A user without permission for the counts still gets the other findings.
+  const [findings, processes, outages] = await Promise.all([
+    admin.check(),
+    admin.traffic({ keys: 0 }).then(
+      (traffic) => traffic.processes,
+      () => [],
+    ),
+    admin.history({ minutes: 60 }).then(
+      (history) => history.outages,
+      () => [],
+    ),
+  ]);
+  return [
+    // The client belongs to this command, so its options differ from the service's.
+    ...findings.filter(({ code }) => code !== 'client'),
+    ...processLines(processes),
+    ...outages.map(outageLine),
+  ];
+}
+
+function connected(connectMs: number): Line {
+  const message = `The server was connected and answered after ${count(Math.ceil(connectMs))} ms.`;
+  if (connectMs < LATE_MS) return { level: 'ok', code: 'connection', message };
+  const late = `${message} Limiters do not wait that long, so onStoreError decided meanwhile.`;
+  return { level: 'warning', code: 'connection', message: late };
+}
+
+/** The store as processes see it. A process that decided nothing in the last seconds has no view. */
+function processLines(processes: readonly ProcessState[]): Line[] {
+  const sick = processes.filter(({ health, latency }) => health.state !== 'up' || (latency?.late ?? 0) > 0);
+  const fine = processes.filter((each) => !sick.includes(each));
+  const slowest = Math.max(...fine.map(({ latency }) => latency?.p99Ms ?? 0));
+  const up: Line = {
+    level: 'ok',
+    code: 'processes',
+    message: `${many(fine.length, 'process')} counted decisions in the last seconds, with the store up${slowest > 0 ? `, and 99 % of the answers within ${slowest} ms` : ''}.`,
+  };
+  return [...(fine.length > 0 ? [up] : []), ...sick.map(sickLine)];
+}
+
+function sickLine({ host, pid, health, latency, degraded }: ProcessState): Line {
+  const parts = [
+    `${host}:${pid} sees the store as ${health.state}`,
+    ...(latency && latency.late > 0 ? [`${latency.late} answers a second came too late`] : []),
+    ...(degraded > 0 ? [`it decides ${degraded} requests a second without the store`] : []),
+  ];
+  return { level: 'warning', code: 'processes', message: `${parts.join('; ')}.` };
+}
+
+function outageLine({ from, to, degraded }: Outage): Line {
+  const [start, end] = [from, to].map((at) => utc(new Date(at).toISOString()).slice(11, 16));
+  const message = `The store was down or late between ${start} and ${end} UTC: ${many(degraded, 'decision')} without it.`;
+  return { level: 'warning', code: 'outages', message };
+}
+
+/** Waits for the rest of the time limit. @throws CliError `UNREACHABLE` */
+function within<T>(left: number, answer: Promise<T>, timeout: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const message = `The check has not ended within ${timeout} ms. --timeout sets the limit.`;
+    timer = setTimeout(() => reject(new CliError('UNREACHABLE', message)), left);
+  });
+  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+}
+
+const COLUMNS: Table<Line> = {
   level: ({ level }) => level,
   what: ({ code }) => code,
   finding: ({ message }) => printable(message, 500),

@@ -10,11 +10,12 @@ import {
   useIn,
 } from 'headgate/admin';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
+import { DeniedLately } from '../denied-lately.js';
 import { CliError, usageError } from '../errors.js';
 import {
+  banNote,
   duration,
   many,
-  noteText,
   printable,
   quoted,
   share,
@@ -115,9 +116,11 @@ async function list(options: Options, io: Io): Promise<void> {
         options.above === undefined
           ? { finds: plausible, order: byKind }
           : { finds: mostUsed(plausible, options.above), order: byUse };
-      const limited = await print({ search, ...found, most }, io, () => line(''));
+      const lately = wantsDenied(options) ? await DeniedLately.read(admin, name) : undefined;
+      const limited = await print({ search, ...found, most, lately }, io, () => line(''));
       if (!io.json && plausible.omitted > 0) await write(io, omittedText(plausible.omitted));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
+      await lately?.write(io);
       if (search.checked === 0 && !stop.signal.aborted) await warnIfNothing(admin, io);
     } finally {
       line('');
@@ -145,6 +148,9 @@ function kindsOf({
   if (!limited && !banned) return {};
   return { kinds: [...(banned ? (['banned'] as const) : []), ...(limited ? (['limited'] as const) : [])] };
 }
+
+const wantsDenied = ({ limited = false, banned = false, above }: Options): boolean =>
+  above === undefined && (limited || !banned);
 
 /** The facts of a search, without denials by tiers that the keys do not have, unless these are wanted. */
 class PlausibleFinds implements AsyncIterable<KeyVerdictFind> {
@@ -176,9 +182,17 @@ interface Found {
   readonly order: Order;
 }
 
+interface Printed {
+  readonly search: KeySearch;
+  /** The maximum number of facts other than bans. */
+  readonly most: number;
+  /** The keys that are written after the facts. */
+  readonly lately: DeniedLately | undefined;
+}
+
 /** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. @returns the number of limited keys */
 async function print(
-  { search, finds: found, order, most }: Found & { search: KeySearch; most: number },
+  { search, finds: found, order, most, lately }: Found & Printed,
   io: Io,
   clear: () => unknown,
 ): Promise<number> {
@@ -186,6 +200,7 @@ async function print(
   let others = 0;
   let more = false;
   for await (const find of found) {
+    lately?.omit(find);
     if (find.kind !== 'banned' && others++ === most) {
       more = true;
       break;
@@ -249,7 +264,7 @@ function text(name: string, finds: readonly KeyVerdictFind[], look: Look): strin
   const { io } = look;
   // The author of a ban by hand, and the reason.
   const noteOf = (find: KeyVerdictFind) =>
-    (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
+    (find.kind === 'banned' ? banNote(find.by, find.reason) : '') || '-';
   const isNoted = finds.some((find) => noteOf(find) !== '-');
   const rows = table(io, { ...columnsFor(look), ...(isNoted && { 'by: reason': noteOf }) }, finds);
   return `${io.colors.bold(name)}\n${rows}\n`;

@@ -1,7 +1,7 @@
 import { CHANGE_ACTIONS, type LoggedChange, textOrHash, whoseJson } from 'headgate/admin';
 import { limitOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
-import { duration, many, printable, utc, writeListing, type Table } from '../format.js';
+import { duration, many, printable, table, utc, writeListing, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { orWarning } from '../nothing.js';
@@ -16,6 +16,8 @@ interface Options extends Shared {
   readonly action?: string;
   readonly undo?: string;
   readonly dryRun?: boolean;
+  readonly key?: string;
+  readonly author?: string;
 }
 
 export function register(program: CliCommand, io: Io): void {
@@ -27,6 +29,8 @@ export function register(program: CliCommand, io: Io): void {
     )
     .option('--since <time>', "the age of the oldest change: '30m', '1h', '7d'")
     .option('--action <names>', `only these kinds of changes: ${CHANGE_ACTIONS.join(', ')}`)
+    .option('--key <key>', 'only the changes of this key or network')
+    .option('--author <name>', 'only the changes of this operator')
     .option('--undo <id>', 'undo the change with this id')
     .option('--dry-run', 'with --undo: only check')
     .limitOption()
@@ -53,7 +57,7 @@ async function undo(id: string, options: Options, io: Io): Promise<void> {
     const { action: undone, name, ...rest } = change;
     const shown = `the ${NOUNS[undone]} of ${keyText(change)} in ${showText(name)}`;
     const verb = dryRun ? 'could be undone' : 'was undone';
-    const document = { undone: json({ action: undone, name, ...rest }), action, dryRun };
+    const document = { undone: changeDocument({ action: undone, name, ...rest }), action, dryRun };
     const text = (): string => `${shown[0]!.toUpperCase()}${shown.slice(1)} ${verb} by: ${action}.\n`;
     await writeAnswer(io, document, text);
     warn(io, warnings);
@@ -77,7 +81,8 @@ function actionsOf({ action }: Options): readonly Action[] {
 /** The columns of the whole log. */
 const COLUMNS = {
   'when (UTC)': ({ at }) => utc(at.toISOString()),
-  what: ({ action }) => action,
+  what: ({ action, undoes, undoneBy }) =>
+    `${action}${undoes === undefined ? '' : ` (undo of ${undoes})`}${undoneBy === undefined ? '' : ' (undone)'}`,
   scope: ({ name }) => showText(name),
   key: keyText,
   before: (change) => valueText(change, change.before),
@@ -91,6 +96,12 @@ const COLUMNS = {
 
 type Column = keyof typeof COLUMNS;
 
+/** The changes as a table. */
+export const changesTable = (changes: readonly LoggedChange[], io: Io): string =>
+  table(io, COLUMNS_OF_CHANGES, changes);
+
+const COLUMNS_OF_CHANGES: Table<LoggedChange> = (({ limits: _, ...columns }) => columns)(COLUMNS);
+
 /** A part of the log. */
 interface Part {
   readonly actions: readonly Action[];
@@ -103,12 +114,16 @@ interface Part {
 
 /** Shows changes of some kinds, of one limiter or of all. The newest change comes first. */
 export async function showLog(options: Options, io: Io, part: Part): Promise<void> {
-  const { name, since } = options;
+  const { name, since, key, author } = options;
   const age = since === undefined ? undefined : durationOf(since, '--since');
   await withNamed(options, io, async (admin) => {
-    const changes = orWarning(admin.log({ name, since: age, actions: part.actions }), admin, io);
+    const changes = orWarning(
+      admin.log({ name, since: age, actions: part.actions, key, by: author }),
+      admin,
+      io,
+    );
     await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes) : changes, {
-      json,
+      json: changeDocument,
       table: Object.fromEntries(part.columns.map((column) => [column, COLUMNS[column]])),
       none: part.none,
     });
@@ -119,7 +134,15 @@ async function* byHand(changes: AsyncIterable<LoggedChange>): AsyncGenerator<Log
   for await (const change of changes) if (change.from !== 'denials') yield change;
 }
 
-function json({ at, name, key, dimension, within, network, ...change }: LoggedChange): object {
+export function changeDocument({
+  at,
+  name,
+  key,
+  dimension,
+  within,
+  network,
+  ...change
+}: LoggedChange): object {
   const isOfAll = key === undefined && change.keys === 1;
   const whose =
     key === undefined && !isOfAll

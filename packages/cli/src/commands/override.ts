@@ -1,6 +1,6 @@
 import type { OverrideChange } from 'headgate';
 import {
-  type Admin,
+  type BannedSince,
   checkKey,
   DEFAULT_DIMENSION,
   dimensionJson,
@@ -9,13 +9,14 @@ import {
   type OverrideWish,
   readChange,
   readOverrideLine,
+  whoseJson,
   withoutPage,
 } from 'headgate/admin';
 import { nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { orUsage, usageError } from '../errors.js';
-import { many, printable } from '../format.js';
+import { duration, many, printable } from '../format.js';
 import { readText, warn, writeAnswer, type Io } from '../io.js';
-import { prefixOf } from '../keys.js';
+import { prefixOf, showKey } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { durationOf } from './ban.js';
 
@@ -24,6 +25,7 @@ interface Options extends Shared {
   readonly until?: string;
   readonly all?: boolean;
   readonly remove?: boolean;
+  readonly unban?: boolean;
   readonly file?: string;
 }
 
@@ -54,6 +56,7 @@ export function register(program: CliCommand, io: Io): void {
     .option('--tier <name>', "the policies of another of the limiter's `tiers`, in place of a policy")
     .option('--all', 'all keys of the limiter, in place of a key')
     .option('--remove', 'end the override')
+    .option('--unban', 'with --remove: also end the bans by denials since the override began')
     .option(
       '--file <file>',
       'a file of changes: a line for each key, with the key and its policies, or as JSON',
@@ -72,34 +75,23 @@ export function register(program: CliCommand, io: Io): void {
 
 async function override(words: readonly string[], options: Options, io: Io): Promise<void> {
   const name = nameOf(options);
-  const { file, raw, ipv6Subnet } = options;
+  const { file, raw, ipv6Subnet, unban = false } = options;
+  if (unban && !options.remove) throw usageError('--unban: it needs --remove. Or pass: headgate unban KEY.');
   const wanted = file === undefined ? [wantedOf(words, options, io)] : wantedIn(file, words, options, io);
   for (const { key, dimension, at } of wanted)
     if (key !== undefined) inLine(at, () => checkKey(key, { raw, dimension, ipv6Subnet }));
   await withAdmin(options, io, async (admin) => {
-    const wishes = wanted.map(({ at: _, ...wish }) => wish);
+    const wishes = wanted.map(({ at: _, ...wish }) => ({ ...wish, ...(unban && { unban }) }));
     const results = await admin.overrideMany(wishes, { name, raw, ipv6Subnet }).catch((error: unknown) => {
       if (!(error instanceof ItemError)) throw error;
       const { at } = wanted[error.index]!;
       throw at === undefined ? error.cause : usageError(`${at}: ${withoutPage(error.cause.message)}`);
     });
-    for (const { warnings } of results) warn(io, warnings);
-    if (wishes.some(({ key, change }) => key === undefined && isForTiers(change)))
-      await warnOfTiers(admin, name, io);
+    // Many keys of a file may have the same doubt.
+    const doubts = results.flatMap(({ warnings }) => warnings);
+    warn(io, [...new Map(doubts.map((each) => [each.message, each])).values()]);
     await report(results, wishes, name, io);
   });
-}
-
-/** Whether a change of all keys sets limits. */
-const isForTiers = (change: OverrideChange | undefined): boolean =>
-  change !== undefined && (typeof change === 'string' || !('tier' in change));
-
-async function warnOfTiers(admin: Admin, name: string, io: Io): Promise<void> {
-  const { limiters } = await admin.limiters({ name });
-  const tiers = Object.keys(limiters[0]?.configurations[0]?.tiers ?? {});
-  if (tiers.length === 0) return;
-  const message = `the change of all keys applies to every tier of ${JSON.stringify(name)} with such a policy: ${tiers.map((tier) => printable(tier)).join(', ')}.`;
-  warn(io, [{ code: 'ALL_TIERS', message }]);
 }
 
 const inLine = (at: string | undefined, check: () => unknown): unknown =>
@@ -201,21 +193,41 @@ async function report(
   name: string,
   io: Io,
 ): Promise<void> {
-  const documents = results.map(({ key, dimension = DEFAULT_DIMENSION, override, replaced }, i) => {
+  const documents = results.map((result, i) => {
+    const { key, dimension = DEFAULT_DIMENSION, override, replaced } = result;
     const { change, by, reason } = wishes[i]!;
     const whose = key === undefined ? { all: true } : { key, ...dimensionJson(dimension) };
     const done =
       change === undefined
-        ? { removed: replaced }
+        ? { removed: replaced, ...bansJson('stillBanned', result), ...bansJson('unbanned', result) }
         : { change, until: override?.until?.toISOString() ?? null, by, reason, replaced };
     return { name, ...whose, ...done };
   });
   const isSole = results.length === 1;
+  const bans = results.map(bansText).join('');
   await writeAnswer(io, isSole ? documents[0] : { name, overrides: documents }, () =>
     isSole
-      ? `${sentence(results[0]!, wishes[0]!, `in ${printable(name)}`)}\n`
-      : `The limits of ${many(results.length, 'key')} are changed in ${printable(name)}.\n`,
+      ? `${sentence(results[0]!, wishes[0]!, `in ${printable(name)}`)}\n${bans}`
+      : `The limits of ${many(results.length, 'key')} are changed in ${printable(name)}.\n${bans}`,
   );
+}
+
+const bansJson = (field: 'stillBanned' | 'unbanned', { [field]: bans }: OverrideResult): object =>
+  bans === undefined
+    ? {}
+    : { [field]: bans.map(({ bannedForMs, ...whose }) => ({ ...whoseJson(whose), bannedForMs })) };
+
+/** The most keys in a sentence. */
+const MAX_NAMED = 10;
+
+/** The keys that denials have banned since the override began. */
+function bansText({ stillBanned = [], unbanned = [] }: OverrideResult): string {
+  const named = (bans: readonly BannedSince[]): string => {
+    const keys = bans.slice(0, MAX_NAMED).map((ban) => `${showKey(ban)} (${duration(ban.bannedForMs)} left)`);
+    return `${keys.join(', ')}${bans.length > MAX_NAMED ? `, and ${bans.length - MAX_NAMED} more` : ''}`;
+  };
+  if (unbanned.length > 0) return `No longer banned: ${named(unbanned)}.\n`;
+  return stillBanned.length > 0 ? `Still banned: ${named(stillBanned)}.\n` : '';
 }
 
 function sentence(
@@ -237,5 +249,8 @@ export function changeText(change: unknown): string {
   if (typeof change === 'string') return printable(change);
   const { tier } = change as { tier?: unknown };
   if (typeof tier === 'string') return `the tier ${printable(tier)}`;
+  const entries = Object.entries(change as object);
+  if (entries.every(([, value]) => typeof value === 'string' || value === false))
+    return printable(entries.map(([name, value]) => `${name}=${value}`).join(' '), 100);
   return printable(JSON.stringify(change), 100);
 }

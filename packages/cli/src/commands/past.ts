@@ -1,4 +1,4 @@
-import type { Admin, MinuteDenials, PastDenials } from 'headgate/admin';
+import type { Admin, LoggedChange, MinuteDenials, PastDenials } from 'headgate/admin';
 import { keyOptionsOf, type Options } from '../command.js';
 import { usageError } from '../errors.js';
 import { count, many, printable, table, utc, type Table } from '../format.js';
@@ -6,6 +6,8 @@ import { writeAnswer, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { durationOf } from './ban.js';
+import { changesAround } from './causes.js';
+import { changeDocument, changesTable } from './log.js';
 
 /** The time around the asked one in which denials are shown, ms. */
 const AROUND_MS = 5 * 60_000;
@@ -19,6 +21,12 @@ export async function showPast(given: string, at: string, options: Options, io: 
   await withAdmin(options, io, async (admin) => {
     const all = await admin.denials(given, { name: options.name, ...key });
     const unknown = notKept(time, Date.now()) ?? (await notFound(admin, options.name, all));
+    const changes = await changesAround(admin, {
+      names: namesOf(options.name, all),
+      keys: new Set([given, ...all.map((past) => past.key)]),
+      time,
+      aroundMs: AROUND_MS,
+    });
     const document = {
       at: new Date(time).toISOString(),
       known: unknown === undefined,
@@ -28,11 +36,25 @@ export async function showPast(given: string, at: string, options: Options, io: 
         last: last.toISOString(),
         minutes: minutes.map(({ minute, ...each }) => ({ minute: new Date(minute).toISOString(), ...each })),
       })),
+      changes: changes.map(changeDocument),
     };
     await writeAnswer(io, document, () =>
-      unknown === undefined ? text(given, time, all, io) : `Unknown: ${unknown}\n${wholeText(all)}`,
+      unknown === undefined
+        ? text(given, time, all, io) + changesText(changes, io)
+        : `Unknown: ${unknown}\n${wholeText(all)}`,
     );
   });
+}
+
+/** The limiters whose changes may be the cause: those that denied the key. */
+function namesOf(name: string | undefined, all: readonly PastDenials[]): ReadonlySet<string> | undefined {
+  if (name !== undefined) return new Set([name]);
+  return all.length > 0 ? new Set(all.map((past) => past.name)) : undefined;
+}
+
+function changesText(changes: readonly LoggedChange[], io: Io): string {
+  if (changes.length === 0) return '';
+  return `\nChanges of this key and of all keys, in force or made around then:\n${changesTable(changes, io)}`;
 }
 
 /** The reason why no store can know a time, or `undefined`. */

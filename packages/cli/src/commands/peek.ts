@@ -36,41 +36,44 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
   const limits = givenLimits(readLimits(options, io).get(name));
   await withAdmin(options, io, async (admin) => {
     const views = await admin.key(given, { name, tier, cost, ...key, ...limits });
-    const [view] = views;
-    // The policies for requests without a tier come first, if there are any.
-    if (tier === undefined && view!.tier !== undefined) {
-      const tiers = views.map((each) => JSON.stringify(each.tier)).join(', ');
-      throw usageError(`--tier: missing. The limiter ${JSON.stringify(name)} has the tiers ${tiers}.`);
-    }
-    await print(view!, io);
+    await print(tier === undefined ? answerOf(views, name) : views[0]!, io);
   });
 }
 
+/**
+ * The answer to a request whose tier is not given: the policies for requests without a tier, a ban, which is in force in every tier, or the
+ * only tier with charges of the key.
+ *
+ * @throws CliError `USAGE` if the answer depends on the tier
+ */
+function answerOf(views: readonly KeyView[], name: string): KeyView {
+  const [first] = views;
+  // The policies for requests without a tier come first, if there are any.
+  if (first!.tier === undefined || first!.bannedForMs > 0) return first!;
+  const charged = views.filter(({ likely, stored }) => likely && stored);
+  if (charged.length === 1) return charged[0]!;
+  const tiers = views.map((each) => JSON.stringify(each.tier)).join(', ');
+  throw usageError(
+    `--tier: missing. The limiter ${JSON.stringify(name)} has the tiers ${tiers}. \`headgate key\` shows the answers of all tiers.`,
+  );
+}
+
 async function print(view: KeyView, io: Io): Promise<void> {
-  const {
-    name,
-    key,
-    given: typed,
-    dimension,
-    known,
-    warnings,
-    override,
-    tier: _,
-    likely: __,
-    ...answer
-  } = view;
+  const { name, key, given: typed, dimension, known, warnings, override, likely: _, ...answer } = view;
   warn(io, warnings);
   if (!view.stored && !known) io.exitCode = EXIT.unknownScope;
   else if (view.allowed === false) io.exitCode = EXIT.denied;
   const subject = { given: typed, keys: [key], dimension };
   const shown = override && { all: override.all, ...overrideJson(override) };
-  const heading = `${io.colors.bold(show(subject))} in ${io.colors.bold(printable(name))}`;
+  const inTier = view.tier === undefined || view.bannedForMs > 0 ? '' : ` (tier ${printable(view.tier)})`;
+  const heading = `${io.colors.bold(show(subject))} in ${io.colors.bold(printable(name))}${inTier}`;
   const document = { name, ...subjectJson(subject), ...answer, override: shown };
   await writeAnswer(io, document, () => text(heading, view, io));
 }
 
 function banText({ bannedForMs, bannedBy: by, banReason: reason }: KeyView): string {
-  const operator = by === null ? '' : ` by ${printable(by)}`;
+  const isByDenials = by === null && reason === null;
+  const operator = isByDenials ? ' by denials or the program' : by === null ? '' : ` by ${printable(by)}`;
   return `banned for ${duration(bannedForMs)}${operator}${reason === null ? '' : `: ${printable(reason)}`}`;
 }
 

@@ -1,7 +1,15 @@
-import { DEFAULT_DIMENSION, type Admin, type ResetResult } from 'headgate/admin';
+import {
+  type Admin,
+  DEFAULT_DIMENSION,
+  type KeyOptions,
+  type KeyView,
+  type PolicyVerdict,
+  type ResetResult,
+  useIn,
+} from 'headgate/admin';
 import { keyOptionsOf, namesOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { duration, printable, quoted } from '../format.js';
-import { writeAnswer, type Io } from '../io.js';
+import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { givenLimits, readOneLimits } from '../limits.js';
 import { withAdmin } from '../open.js';
@@ -23,7 +31,7 @@ export function register(program: CliCommand, io: Io): void {
     )
     .argument('<key>', 'the key: an address, a network, or any other key')
     .option('--scan', 'also search the server for the state of policies that the limiter no longer has')
-    .namesOption('all limiters with a record of the key')
+    .namesOption('all limiters with a record of the key in its dimension')
     .keyOptions()
     .limitsOptions()
     .noteOptions()
@@ -48,20 +56,69 @@ async function reset(given: string, options: Options, io: Io): Promise<void> {
     const wanted = names === 'all' ? await recordedIn(admin, given, key) : names;
     for (const name of wanted)
       results.push(await admin.reset(given, { name, scan, tier, ...key, ...limitsOf(name), ...note }));
+    const charged = await chargedIn(admin, given, names, key);
+    // Other tiers of the key may have charges if only one is reset.
+    const others = charged.filter(({ dimension }) => dimension !== dimensionOf(key));
     if (results.length === 0)
       await writeAnswer(io, [], () => `No limiter has a record of ${printable(given)}.\n`);
     else await writeResults(io, results, { json, text });
+    warn(io, others.map(leftWarning));
   });
 }
 
-/** The limiters with a record of a key. */
-async function recordedIn(
+const dimensionOf = ({ dimension = DEFAULT_DIMENSION }: KeyOptions): string => dimension;
+
+/** The limiters with a record of a key in its dimension. */
+async function recordedIn(admin: Admin, given: string, key: KeyOptions): Promise<readonly string[]> {
+  const views = await admin.key(given, key);
+  const own = views.filter(({ dimension, within }) => within === undefined && dimension === dimensionOf(key));
+  return [...new Set(own.flatMap(({ name, stored }) => (stored ? [name] : [])))];
+}
+
+/** The places in which a text is charged, as a key of any dimension or as a tenant, each once. */
+async function chargedIn(
   admin: Admin,
   given: string,
-  key: ReturnType<typeof keyOptionsOf>,
-): Promise<readonly string[]> {
-  const views = await admin.key(given, key);
-  return [...new Set(views.flatMap(({ name, stored, within }) => (stored && !within ? [name] : [])))];
+  names: readonly string[] | 'all',
+  { raw, ipv6Subnet }: KeyOptions,
+): Promise<readonly KeyView[]> {
+  // A network has no single answer.
+  const views = await admin.key(given, { raw, ipv6Subnet }).catch(() => []);
+  const charged = views.filter(
+    ({ name, policies }) =>
+      (names === 'all' || names.includes(name)) && policies.some((policy) => useIn(policy).used > 0),
+  );
+  const placeOf = ({ name, dimension, within }: KeyView): string => JSON.stringify([name, dimension, within]);
+  return [...new Map(charged.map((view) => [placeOf(view), view])).values()];
+}
+
+/** Names charges that stay because they are of another dimension, and the command that resets them. */
+function leftWarning({ name, given, dimension, within, policies }: KeyView) {
+  const uses = policies.filter((policy) => useIn(policy).used > 0);
+  const used = uses.map((policy) => `${printable(policy.name)}: ${usedText(policy)}`).join(', ');
+  const [by, key] = within === undefined ? [dimension, given] : splitOnce(within);
+  const option = by === DEFAULT_DIMENSION ? '' : ` --dimension ${by}`;
+  const command = `headgate reset ${quoted(printable(key))}${option} --name ${quoted(printable(name))}`;
+  const place = within === undefined ? '' : ` within ${printable(within)}`;
+  const how =
+    within === undefined
+      ? `To reset it: ${command}`
+      : `A tenant has no charges of its own. To reset the whole limit: ${command}`;
+  return {
+    code: 'STILL_CHARGED',
+    message: `${printable(given)} is still charged as ${dimension}${place} in ${printable(name)} (${used}). ${how}.`,
+  };
+}
+
+const usedText = (policy: PolicyVerdict): string => {
+  const { used, quota } = useIn(policy);
+  return `${used} of ${quota}`;
+};
+
+/** The dimension and the key of a text such as `provider openai`. */
+function splitOnce(within: string): [dimension: string, key: string] {
+  const space = within.indexOf(' ');
+  return [within.slice(0, space), within.slice(space + 1)];
 }
 
 const json = (result: ResetResult): object => {

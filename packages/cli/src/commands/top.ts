@@ -1,8 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
+import { Option } from 'commander';
 import { integer, type CliCommand, type Options as Shared } from '../command.js';
 import { columns, count, cut, many, printable } from '../format.js';
 import { write, writeAnswer, writeJsonLine, type Io } from '../io.js';
-import { type Admin, type LimiterRates, textOrHash, type Traffic } from 'headgate/admin';
+import { type Admin, type LimiterRates, type Rates, textOrHash, type Traffic } from 'headgate/admin';
 import { withNamed } from '../open.js';
 import { showKey } from '../keys.js';
 
@@ -10,6 +11,7 @@ interface Options extends Shared {
   readonly once?: boolean;
   readonly keys: number;
   readonly seconds: number;
+  readonly sort: 'denials' | 'requests';
 }
 
 export function register(program: CliCommand, io: Io): void {
@@ -23,6 +25,11 @@ export function register(program: CliCommand, io: Io): void {
     .option('--once', 'print the counts once')
     .option('--keys <n>', 'the number of keys of each limiter: 0 to 20', integer('--keys', 0, 20), 5)
     .option('--seconds <n>', 'the span of time of the averages: 1 to 60', integer('--seconds', 1, 60), 5)
+    .addOption(
+      new Option('--sort <order>', 'the order of limiters and keys')
+        .choices(['denials', 'requests'])
+        .default('denials'),
+    )
     .nameOption()
     .serverOptions()
     .example('top --redis redis://127.0.0.1:6379')
@@ -36,8 +43,8 @@ const READ_INTERVAL_MS = 1000;
 const CLEAR = '\u001b[H\u001b[J';
 
 async function top(options: Options, io: Io): Promise<void> {
-  const { name, keys, seconds } = options;
-  const wanted = { name, keys, seconds };
+  const { name, keys, seconds, sort } = options;
+  const wanted = { name, keys, seconds, sort };
   const show = async (admin: Admin): Promise<void> => {
     if (options.once) {
       const snapshot = await admin.traffic(wanted);
@@ -85,7 +92,7 @@ function text({ spanMs, instances, isSampled, limiters }: Traffic, io: Io, heigh
     ...(left > 0 ? [`${many(left, 'more limiter')}`] : []),
     ...(isSampled ? ['the numbers of keys are estimates'] : []),
   ];
-  const table = columns(io, ['', 'admitted/s', 'denied/s', 'denied by'], rows);
+  const table = columns(io, ['', 'admitted/s', 'denied/s', 'total/s', 'denied by'], rows);
   const lines = height === undefined ? table : cutLines(table, io.width);
   return `${lines}\n${[`${many(instances, 'instance')}, the last ${spanMs / 1000} seconds`, ...notes].join('; ')}.\n`;
 }
@@ -110,18 +117,25 @@ function cutLines(table: string, width: number): string {
 }
 
 function headOf({ name, admitted, denied }: LimiterRates, io: Io): string[] {
-  return [io.colors.bold(printable(name)), String(admitted), deniedText(denied, io), ''];
+  return [io.colors.bold(printable(name)), ...ratesText({ admitted, denied }, io), ''];
 }
 
 /** The busiest keys come first, because they are the reason for most visits. */
 function detailsOf({ policies, reasons, keys, ...waits }: LimiterRates, io: Io): string[][] {
   return [
     ...waitsOf(waits),
-    ...keys.map(({ admitted, denied, policy, ...key }) => {
-      return [`  ${showKey(key)}`, String(admitted), deniedText(denied, io), policy ? printable(policy) : ''];
+    ...keys.map(({ admitted, denied, policy, reason, ...key }) => {
+      const cause = policy ?? reason;
+      return [`  ${showKey(key)}`, ...ratesText({ admitted, denied }, io), cause ? printable(cause) : ''];
     }),
-    ...policies.map(({ name, denied }) => [`  by policy ${printable(name)}`, '', deniedText(denied, io), '']),
-    ...reasons.map(({ reason, denied }) => [`  ${printable(reason)}`, '', deniedText(denied, io), '']),
+    ...policies.map(({ name, denied }) => [
+      `  by policy ${printable(name)}`,
+      '',
+      deniedText(denied, io),
+      '',
+      '',
+    ]),
+    ...reasons.map(({ reason, denied }) => [`  ${printable(reason)}`, '', deniedText(denied, io), '', '']),
   ];
 }
 
@@ -132,8 +146,15 @@ function waitsOf({ waiting, held, slots }: Pick<LimiterRates, 'waiting' | 'held'
     ...(held > 0 ? [`${count(held)} held`] : []),
     ...(slots > 0 ? [`${many(slots, 'slot')} in use by all keys`] : []),
   ];
-  return texts.length > 0 ? [[`  ${texts.join(', ')}`, '', '', '']] : [];
+  return texts.length > 0 ? [[`  ${texts.join(', ')}`, '', '', '', '']] : [];
 }
+
+/** The admitted, the denied and all requests a second. */
+const ratesText = ({ admitted, denied }: Rates, io: Io): string[] => [
+  String(admitted),
+  deniedText(denied, io),
+  String(Math.round(10 * (admitted + denied)) / 10),
+];
 
 function deniedText(rate: number, { colors }: Io): string {
   return rate > 0 ? colors.red(String(rate)) : String(rate);

@@ -64,6 +64,9 @@ function text(result: UnbanResult): string {
   const ended = isSole
     ? endText(result, shown, where)
     : `Of ${shown}, ${count(banned)} were banned in ${where}.${banned > 0 ? ' These bans have ended.' : ''}`;
+  const isNothing = isSole && result.bannedForMs + (result.denials ?? 0) + (result.lastBanMs ?? 0) === 0;
+  if (isNothing && !policies)
+    return `There was no ban of ${shown} in ${where}, so nothing was changed. \`headgate list --banned\` lists the banned keys.\n`;
   const charges = policies
     ? chargesText({ ...result, policies })
     : `${isSole ? 'Its' : "The keys'"} charges stay, so the next request may be denied; --fresh forgets them, too.`;

@@ -19,6 +19,8 @@ export interface Target {
   readonly sentinel: string | undefined;
   /** The time limit for an answer, ms. */
   readonly timeout: number;
+  /** The end of the time limit for connecting, by `performance.now()`. Absent before connecting. */
+  readonly deadline?: number;
   /** Whether a lost connection is opened again. By default it is not, because users repeat a failed command line themselves. */
   readonly reconnects?: boolean;
 }
@@ -79,28 +81,32 @@ export function serverName({ host }: Address): { servername?: string } {
   return isIP(host) === 0 ? { servername: host } : {};
 }
 
-/** Waits for an answer, up to the user's timeout. @throws CliError `UNREACHABLE`, or the rejection of `answer` */
-export function within<T>({ address, timeout }: Target, answer: Promise<T>): Promise<T> {
+/** The time that is left of a time limit, ms. */
+const timeLeft = ({ timeout, deadline = Infinity }: Target): number =>
+  Math.max(1, Math.min(timeout, deadline - performance.now()));
+
+/** Waits for an answer, up to the user's timeout or the deadline. @throws CliError `UNREACHABLE`, or the rejection of `answer` */
+export function within<T>(target: Target, answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    const message = `${showAddress(address)} has not answered within ${timeout} ms. --timeout sets the limit.`;
-    timer = setTimeout(() => reject(new CliError('UNREACHABLE', message)), timeout);
+    const message = `${showAddress(target.address)} has not answered within ${target.timeout} ms. --timeout sets the limit.`;
+    timer = setTimeout(() => reject(new CliError('UNREACHABLE', message)), timeLeft(target));
   });
   return Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }
 
-/** The time limit for an answer, ms. A running server answers at once. */
-const PROBE_TIMEOUT_MS = 1000;
+/** The part of the time limit for the question whether a port speaks Redis without TLS. A running server answers at once. */
+export const PROBE_SHARE = 0.2;
 
 /** Whether a port speaks Redis without TLS. Such a server does not answer a TLS handshake at all. */
-export function speaksPlainly({ host, port }: Address): Promise<boolean> {
+export function speaksPlainly({ address: { host, port }, timeout }: Target): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createConnection({ host, port });
     const done = (answer: boolean): void => {
       socket.destroy();
       resolve(answer);
     };
-    socket.setTimeout(PROBE_TIMEOUT_MS, () => done(false));
+    socket.setTimeout(PROBE_SHARE * timeout, () => done(false));
     socket.once('connect', () => socket.write('PING\r\n'));
     // The answer is `+PONG`, or `-NOAUTH ...`.
     socket.once('data', (reply: Buffer) => done(/^[+-][A-Z]/.test(reply.toString('latin1'))));

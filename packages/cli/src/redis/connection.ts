@@ -1,14 +1,20 @@
 import { CliError, failure, usageError } from '../errors.js';
-import { showAddress, speaksPlainly, within, type Target } from './address.js';
+import { PROBE_SHARE, showAddress, speaksPlainly, within, type Target } from './address.js';
 import { loadOpener, type Connection } from './packages.js';
 
+/** A connection to a server that has answered. */
+export interface Connected extends Connection {
+  /** The time from the beginning until the server had answered, ms. */
+  readonly connectMs: number;
+}
+
 /**
- * Connects with the first client package that is installed.
+ * Connects with the first client package that is installed. Takes no longer than the time limit for an answer.
  *
  * @throws CliError `UNREACHABLE`, `FAILED`, `USAGE` with the problem of the server
  */
-export async function connect(target: Target, cwd: string): Promise<Connection> {
-  const { address, cluster, sentinel } = target;
+export async function connect(wanted: Target, cwd: string): Promise<Connected> {
+  const { address, cluster, sentinel } = wanted;
   const { host, port } = address;
   if (cluster && address.database !== 0) {
     throw usageError('--redis: a cluster has only database 0. Pass the URL without a number at its end.');
@@ -19,8 +25,13 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
     );
   }
   const open = loadOpener(cwd, sentinel !== undefined);
-  const server = await open(target, false).catch(async (error: unknown) => {
-    if (!address.tls || !(await speaksPlainly(address))) throw error;
+  const began = performance.now();
+  const deadlineAt = (share: number): Target => ({ ...wanted, deadline: began + share * wanted.timeout });
+  const target = deadlineAt(1);
+  const answered = (to: Connection): Connected => ({ ...to, connectMs: performance.now() - began });
+  const first = address.tls ? deadlineAt(1 - PROBE_SHARE) : target;
+  const server = await open(first, false).catch(async (error: unknown) => {
+    if (!address.tls || !(await speaksPlainly(wanted))) throw error;
     throw usageError(
       `--redis: rediss:// is for TLS, and port ${port} of ${host} uses Redis without TLS. Pass redis://.`,
     );
@@ -31,14 +42,14 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
     if (cluster && enabled === false) {
       throw usageError('--cluster: this server is not a node of a cluster. Omit --cluster.');
     }
-    if (!cluster) return server;
+    if (!cluster) return answered(server);
   } catch (error) {
     server.close();
     throw error;
   }
   // One server is asked first, because its errors are clearer than the errors of a cluster without a responsive server.
   server.close();
-  return open(target, true);
+  return answered(await open(target, true));
 }
 
 /** Whether a server is a node of a cluster. Such a node has, and accepts, only a part of the keys. `undefined` if the server does not reply. */

@@ -88,11 +88,14 @@ for (const kind of ['redis', 'valkey'] as const) {
       const { stdout, code } = await headgate(['top', '--once', ...where]);
       expect(code).to.equal(0);
       expect(stdout)
-        .to.match(/^api +1\.6 +1\.8$/m)
+        .to.match(/^api +1\.6 +1\.8 +3\.4$/m)
         .and.match(/^ {2}by policy few +1\.8$/m);
       expect(stdout)
-        .to.match(/^ {2}\{a\}:\* +0\.6 +1\.4 +few$/m)
+        .to.match(/^ {2}\{a\}:\* +0\.6 +1\.4 +2 +few$/m)
         .and.match(/\n3 instances, the last 5 seconds\.\n$/);
+      const sorted = await headgate(['top', '--once', '--sort', 'requests', ...where]);
+      expect(sorted.stdout).to.match(/^ +admitted\/s +denied\/s +total\/s +denied by\n(?=.)/);
+      expect((await headgate(['top', '--sort', 'most', ...where])).code).to.equal(2);
     });
 
     it('shows other causes of denials: bans and lists; keys never have more than their limiter', async () => {

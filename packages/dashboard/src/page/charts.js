@@ -28,6 +28,8 @@ export function Spark({ spark, minutes = [], width = 140, height = 34, large = f
   const from = minutes.length > 0 ? `since ${atTime(minutes[0])}, ` : '';
   const label = `${from}${count(total(admitted))} admitted, ${count(total(denied))} denied, at most ${count(most)} ${minutes[1] - minutes[0] > 60_000 ? 'in ten minutes' : 'a minute'}`;
   const isQuiet = total(sums) === 0;
+  const degraded = spark.degraded ?? [];
+  const outages = total(degraded) > 0 ? `, ${count(total(degraded))} decided without the store` : '';
   const step = width / Math.max(1, sums.length - 1);
   // The denied requests are at the bottom, where their height can be compared.
   return html`<svg
@@ -35,7 +37,7 @@ export function Spark({ spark, minutes = [], width = 140, height = 34, large = f
     viewBox=${`0 0 ${width} ${height}`}
     preserveAspectRatio="none"
     role="img"
-    aria-label=${label}
+    aria-label=${label + outages}
   >
     <line x1="0" x2=${width} y1=${height - 0.5} y2=${height - 0.5} class="axis" />
     ${
@@ -49,7 +51,7 @@ export function Spark({ spark, minutes = [], width = 140, height = 34, large = f
       (/** @type {number} */ value, /** @type {number} */ i) =>
         html`<rect class="hit" x=${(i - 0.5) * step} y="0" width=${step} height=${height}>
           <title>
-            ${`${minutes[i] ? `${atTime(minutes[i])}: ` : ''}${count(value)} admitted, ${count(denied[i] ?? 0)} denied`}
+            ${`${minutes[i] ? `${atTime(minutes[i])}: ` : ''}${count(value)} admitted, ${count(denied[i] ?? 0)} denied${degraded[i] > 0 ? `, ${count(degraded[i])} decided without the store` : ''}`}
           </title>
         </rect>`,
     )}

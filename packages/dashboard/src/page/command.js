@@ -44,6 +44,7 @@ function wordsOf(change, by) {
   const flags = [
     ...(isOverride && all ? ['--all'] : []),
     ...(action === 'remove' ? ['--remove'] : []),
+    ...(action === 'remove' && change.unban ? ['--unban'] : []),
     ...(!isOverride && all ? ['--all-limiters'] : ['--name', name]),
     ...(action === 'override' && change.for ? ['--for', change.for] : []),
     ...(action === 'override' && change.until ? ['--until', change.until] : []),

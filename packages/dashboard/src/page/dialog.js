@@ -1,7 +1,7 @@
 // The dialog of a change: the reason, the equivalent command line, and afterwards a note with the undo.
 import { html, useEffect, useRef, useState } from './lib.js';
 import { commandLine } from './command.js';
-import { alsoChanged, changeOf, tierText } from './plan.js';
+import { banText, changeOf, tierText, tierTexts } from './plan.js';
 import { Command, Problem } from './parts.js';
 import { app, changed, openChange, post, refresh, useApp } from './state.js';
 import { keyText, many, printable, shortened } from './text.js';
@@ -119,7 +119,12 @@ function Plan({ change, update }) {
       update({ plan: { ...plan, at: undefined }, change: { tier: value.slice(5) } });
     else choose({ at: value === '' ? undefined : value === 'all' ? 'all' : Number(value) });
   };
-  const also = isMove ? [] : alsoChanged(plan, change.change);
+  const also =
+    tiers.length > 0 || sets.length > 1
+      ? tierTexts({ ...plan, at: isMove ? undefined : at }, change.change)
+      : [];
+  const row = useApp().parts[`row ${change.name}`];
+  const bans = row && banText(row, plan, change.change);
   return html`${
     !isFixed &&
     (sets.length > 1 || tiers.length > 0) &&
@@ -145,7 +150,16 @@ function Plan({ change, update }) {
       ${FACTORS.map(([value, label]) => html`<button type="button" class="small" aria-pressed=${factor === value} onClick=${() => choose({ factor: value })}>${label}</button>`)}
     </div>`
   }
-  ${also.length > 0 && html`<p class="warn">A change names policies, so it is also for requests ${also.join('; ')}.</p>`}`;
+  ${
+    also.length > 0 &&
+    html`<div class="warn">
+      ${isMove ? 'The limits change for requests' : 'A change names policies, so it is also for requests'}
+      <ul>
+        ${also.map((text) => html`<li>${text}</li>`)}
+      </ul>
+    </div>`
+  }
+  ${bans && html`<p class="warn">${bans}</p>`}`;
 }
 
 /** The new limits of an override, by policy. @param {any} props */
@@ -190,9 +204,18 @@ function placeText({ name, names, all, key }) {
   return name ? ` in ${printable(name)}` : '';
 }
 
+/** The time for which a note without a warning stays, ms. The undo of its change stays in the log. */
+const NOTE_MS = 20_000;
+
+/** @param {any} note */
+function closeNote(note) {
+  app.notes = app.notes.filter((each) => each !== note);
+  changed();
+}
+
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
-  const { what, plan: _, preview, file: __, fault: ___, ...body } = change;
+  const { what, plan: _, left: ____, preview, file: __, fault: ___, ...body } = change;
   if (LENGTHS[change.action] && !change.until) lastLengths[change.action] = change.for;
   const { warnings, entries } = await post(PATHS[change.action] ?? 'api/change', body);
   const text =
@@ -203,6 +226,8 @@ async function make(change) {
         : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${placeText(change)}`;
   const note = { id: Date.now(), text, warnings, entries, reason: change.reason };
   app.notes = [...app.notes.slice(-2), note];
+  // A note with a warning stays until it is read and closed.
+  if (warnings.length === 0) setTimeout(closeNote, NOTE_MS, note);
   refresh();
 }
 
@@ -254,6 +279,8 @@ function Form({ given }) {
       ${change.action === 'override' && html`<${Limits} change=${change} update=${update} />`}
       ${LENGTHS[change.action] && html`<${Length} change=${change} update=${update} />`}
       ${canBeEverywhere && html`<label class="check"><input type="checkbox" checked=${change.all ?? false} onChange=${(/** @type {any} */ event) => update({ all: event.target.checked || undefined })} /> in all limiters${change.names ? ` with a record: ${printable(change.names.join(', '))}` : ''}</label>`}
+      ${change.action === 'remove' && parts[`row ${change.name}`]?.banRule && html`<label class="check"><input type="checkbox" name="unban" checked=${change.unban ?? false} onChange=${(/** @type {any} */ event) => update({ unban: event.target.checked || undefined })} /> also end the bans by denials since the override began</label>`}
+      ${change.left && html`<p class="warn">Stays charged: ${printable(change.left.join('; '))}. Each has an answer of its own on the page of the key.</p>`}
       ${change.action === 'unban' && html`<label class="check"><input type="checkbox" name="fresh" checked=${change.fresh ?? false} onChange=${(/** @type {any} */ event) => update({ fresh: event.target.checked || undefined })} /> forget the charges, too</label>`}
       <label class="field"
         ><span>Reason</span
@@ -288,13 +315,13 @@ function Form({ given }) {
 
 /** The results of the last changes. */
 export function Notes() {
-  const { notes } = useApp();
-  const close = (/** @type {any} */ note) => {
-    app.notes = app.notes.filter((each) => each !== note);
-    changed();
-  };
+  const { notes, parts } = useApp();
+  const isUndone = (/** @type {any} */ { entries }) =>
+    (parts.changes ?? []).some(
+      (/** @type {any} */ row) => entries.includes(row.id) && row.undoneBy !== undefined,
+    );
   const undo = (/** @type {any} */ note) => {
-    close(note);
+    closeNote(note);
     openChange({
       action: 'undo',
       ids: note.entries,
@@ -310,8 +337,13 @@ export function Notes() {
             <b>${printable(note.text)}</b
             >${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
           </div>
-          ${note.entries.length > 0 && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
-          <button type="button" class="small ghost" aria-label="Close this note" onClick=${() => close(note)}>
+          ${note.entries.length > 0 && !isUndone(note) && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
+          <button
+            type="button"
+            class="small ghost"
+            aria-label="Close this note"
+            onClick=${() => closeNote(note)}
+          >
             ✕
           </button>
         </div>`,

@@ -3,7 +3,7 @@ import { Bar } from './charts.js';
 import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous } from './command.js';
 import { multiplied, tierText } from './plan.js';
-import { Act, authorOf, effectOf, limitsText, Problem, Time, Undo, verbOf } from './parts.js';
+import { Act, authorOf, effectOf, Key, limitsText, Problem, Time, Undo, undoText, verbOf } from './parts.js';
 import { Failure } from './outage.js';
 import { Past } from './past.js';
 import { post, useAnswer, useApp } from './state.js';
@@ -61,9 +61,12 @@ function Answers({ of, by }) {
     !view.likely || (view.allowed !== false && !view.stored && !view.override);
   const shown = sorted.filter((view) => !isPlain(view));
   const others = sorted.filter(isPlain);
+  // A ban and the charges of a key are not of a tier, so only one of the answers of a limiter has their buttons.
+  const all = [...shown, ...others];
+  const isFirst = (/** @type {any} */ view) => all.find((each) => placeOf(each) === placeOf(view)) === view;
   return html`<${Failure} answer=${answer} />
     ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} />`}
-    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} />`)}
+    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} isFirst=${isFirst(view)} />`)}
     ${
       others.length > 0 &&
       html`<details class="others" open=${shown.length === 0}>
@@ -71,12 +74,12 @@ function Answers({ of, by }) {
           No record in ${many(others.length, 'other answer')}:
           ${shortened(printable([...new Set(others.map((view) => view.name))].join(', ')), 90)}
         </summary>
-        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} />`)}
+        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} isFirst=${isFirst(view)} />`)}
       </details>`
     }
     ${isNetwork ? '' : html`<${Past} of=${of} by=${by} />`}
     <section>
-      <h3>Changes of this key</h3>
+      <h3>Changes of this key, and of all keys</h3>
       ${
         changes.length === 0
           ? html`<p class="quiet">There are none.</p>`
@@ -85,7 +88,9 @@ function Answers({ of, by }) {
                 (/** @type {any} */ row) =>
                   html`<li>
                     <p>
-                      <b>${authorOf(row)}</b> ${verbOf(row)} it in ${printable(row.name)}
+                      <b>${authorOf(row)}</b> ${verbOf(row)}
+                      ${row.key === undefined && row.network === undefined ? 'all keys' : 'it'} in
+                      ${printable(row.name)}${undoText(row)}
                       <span class="effect">${effectOf(row)}</span>
                     </p>
                     ${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}
@@ -114,7 +119,7 @@ function Verdict({ views }) {
   );
   const isStored = views.some((/** @type {any} */ view) => view.stored);
   const admitted = isStored ? 'Admitted by every limiter' : 'Admitted. No limiter has a record of this key';
-  const open = `It depends on the tier: ${printable(inTiers.join(', '))} would deny it`;
+  const open = `Denied if its requests have another tier than its charges show: ${printable(inTiers.join(', '))}`;
   const text =
     denied.length > 0
       ? `Denied by ${printable(names)}`
@@ -139,6 +144,27 @@ const recordedIn = (views, { dimension }) => [
   ),
 ];
 
+/** @param {any} policy */
+const isUsed = ({ limit, share = limit, remaining, used = share - remaining }) => used > 0;
+
+/** The places with charges that a reset in the dimension of an answer leaves. @param {any[]} views @param {any} view @returns {string[]} */
+const chargedElsewhere = (views, { dimension }) => [
+  ...new Set(
+    views
+      .filter((each) => each.dimension !== dimension && each.policies.some(isUsed))
+      .map((each) => `${each.dimension}${each.within ? ` within ${each.within}` : ''} in ${each.name}`),
+  ),
+];
+
+/** The key whose limit a tenant shares, which alone can be reset. @param {any} props */
+function OfTenant({ within }) {
+  const space = within.indexOf(' ');
+  return html`<p class="quiet">
+    A tenant has no charges of its own. To reset the whole limit:
+    <${Key} of=${within.slice(space + 1)} dimension=${within.slice(0, space)} />
+  </p>`;
+}
+
 /** The changes of all keys of a network. @param {any} props */
 function Network({ of, parts }) {
   const rows = Object.keys(parts)
@@ -161,7 +187,7 @@ function Network({ of, parts }) {
 }
 
 /** @param {any} props */
-function Answer({ view, row, typed, names }) {
+function Answer({ view, row, typed, names, left, isFirst }) {
   const { name, dimension, within, tier, likely, allowed, reason, retryAfterMs } = view;
   const { policies, bannedForMs, override, warnings } = view;
   const lacksSlots = reason !== 'banned' && ofSlots(policies);
@@ -183,7 +209,7 @@ function Answer({ view, row, typed, names }) {
       </p>
     </header>
     ${view.key !== typed && html`<p class="quiet">The limiter's key: <code>${shortened(printable(view.key), 120)}</code></p>`}
-    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : ' by denials'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
+    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : ' by denials or the program'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
     ${override && html`<p>Override${override.all ? ' of all keys' : ''}${override.by ? html` by <b>${printable(override.by)}</b>` : ''}: <code>${limitsText(override.change)}</code>${override.until ? `, ${span(new Date(override.until).getTime() - Date.now())} left` : ''}${override.reason ? html`: ${printable(override.reason)}` : ''}</p>`}
     ${policies.map((/** @type {any} */ policy) => {
       const { limit, burst = limit, share = burst } = policy;
@@ -207,7 +233,7 @@ function Answer({ view, row, typed, names }) {
       </div>`;
     })}
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
-    ${within ? '' : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names }} />`}
+    ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names, left, isFirst }} />`}
   </article>`;
 }
 
@@ -218,12 +244,12 @@ function ofSlots(policies) {
 }
 
 /** The changes of a key. @param {any} props */
-function Acts({ row, subject, tier, bannedForMs, override, names }) {
+function Acts({ row, subject, tier, bannedForMs, override, names, left, isFirst }) {
   const limits = (/** @type {number} */ factor) => multiplied(row, subject, factor, tier ?? '');
   return html`<div class="acts">
-    ${(bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
-    ${row && row.overridden !== null && html`${override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${limits(2)} /><${Act} label="× ½" change=${limits(0.5)} /><${Act} label="× 10" change=${limits(10)} />`}
-    <${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(names.length > 1 && { names }) }} />
+    ${isFirst && (bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
+    ${row && row.overridden !== null && html`${isFirst && override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${limits(2)} /><${Act} label="× ½" change=${limits(0.5)} /><${Act} label="× 10" change=${limits(10)} />`}
+    ${isFirst && html`<${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(names.length > 1 && { names }), ...(left.length > 0 && { left }) }} />`}
   </div>`;
 }
 

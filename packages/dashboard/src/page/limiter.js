@@ -32,7 +32,7 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
     [rates.waiting, 'waiting'],
     [rates.held, 'held'],
     [rates.slots, 'in use'],
-  ].filter(([n]) => n > 0);
+  ].filter(([n]) => Math.round(n) > 0);
   return html`<tbody class=${isOpen ? 'open' : ''}>
     <tr>
       <th scope="row">
@@ -129,8 +129,8 @@ function Details({ row }) {
               ? html`<p class="quiet">Unknown.</p>`
               : bans.length === 0
                 ? html`<p class="quiet">
-                    No ban is recorded. <code>headgate list --banned</code> also finds bans whose records were
-                    lost.
+                    No key is banned, as far as the store has records of bans. Without them,
+                    <code>headgate list --banned --scan</code> searches all keys.
                   </p>`
                 : html`<ul class="list">
                     ${bans.map(
@@ -139,7 +139,7 @@ function Details({ row }) {
                           <div>
                             <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
                               >${span(ban.bannedForMs)}
-                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
+                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials or the program'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
                             >
                           </div>
                           <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />
@@ -295,7 +295,7 @@ function Keys({ title, rows, row, none, isLoading }) {
             </td>
             <td class="number" data-label="Admitted/s">${rate(key.admitted)}</td>
             <td data-label="Policy">
-              ${key.policy ? html`<code>${printable(key.policy)}</code>${key.retryAfterMs ? html`<div class=${key.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
+              ${key.policy || key.reason ? html`${key.policy ? html`<code>${printable(key.policy)}</code>` : causeText({ name: key.reason, isReason: true })}${key.retryAfterMs ? html`<div class=${key.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
             </td>
             <td class="acts">
               ${row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2, key.tier)} />`}<${Act}

@@ -2,7 +2,7 @@
 import { html, useState } from './lib.js';
 import { shellWord } from './command.js';
 import { Failure } from './outage.js';
-import { authorOf, Command, effectOf, Subject, Time, Undo, useFold, verbOf } from './parts.js';
+import { authorOf, Command, effectOf, Subject, Time, Undo, undoText, useFold, verbOf } from './parts.js';
 import { get, useAnswer } from './state.js';
 import { count, keyText, printable } from './text.js';
 
@@ -101,7 +101,7 @@ export function LogScreen() {
                     html`<tr key=${row.id}>
                       <td data-label="When"><${Time} at=${row.at} /></td>
                       <td data-label="By"><b>${authorOf(row)}</b></td>
-                      <td data-label="Change">${verbOf(row).replace(/ of\b/, '')}</td>
+                      <td data-label="Change">${verbOf(row).replace(/ of\b/, '')}${undoText(row)}</td>
                       <td data-label="Key"><${Subject} row=${row} /></td>
                       <td data-label="Limiter">${keyText(row.name)}</td>
                       <td data-label="Effect">${effectOf(row)}</td>

@@ -2,10 +2,23 @@
 import { Bar, Spark } from './charts.js';
 import { html, useState } from './lib.js';
 import { Limiter, shareOf } from './limiter.js';
-import { authorOf, effectOf, Subject, Time, Undo, Unknown, useFold, verbOf, whyUncounted } from './parts.js';
+import {
+  authorOf,
+  effectOf,
+  Key,
+  Subject,
+  Time,
+  Undo,
+  undoText,
+  Unknown,
+  useFold,
+  verbOf,
+  whyUncounted,
+} from './parts.js';
+import { PastOutages } from './outage.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
-import { bytes, causeText, count, many, percent, printable, rate, span } from './text.js';
+import { bytes, causeText, count, keyText, many, percent, printable, rate, span } from './text.js';
 
 const MORE = 100;
 
@@ -38,7 +51,7 @@ function wholeSpark(parts) {
     minutes.map((/** @type {number} */ _, /** @type {number} */ i) =>
       sparks.reduce((total, spark) => total + (spark[column][i] ?? 0), 0),
     );
-  return { admitted: sum('admitted'), denied: sum('denied') };
+  return { admitted: sum('admitted'), denied: sum('denied'), degraded: sum('degraded') };
 }
 
 export function NowScreen() {
@@ -122,11 +135,48 @@ export function NowScreen() {
               </table>`
         }
         ${sorted.length > shown && html`<button type="button" class="more" onClick=${() => setShown(shown + MORE)}>Show ${Math.min(MORE, sorted.length - shown)} more of ${count(sorted.length - shown)}</button>`}
+        <${DeniedKeys} rows=${parts.denied ?? []} />
         ${me && html`<p class="quiet transfers">Of all limiters: <${Transfer} kind="bans" what=" bans" /><${Transfer} kind="overrides" what=" overrides" /></p>`}
       </section>
       <${Latest} rows=${parts.changes ?? []} isUnknown=${isEmpty} />
     </div>
   </div>`;
+}
+
+/** The keys of all limiters that are denied now. @param {any} props */
+function DeniedKeys({ rows }) {
+  const { shown, more } = useFold(rows, 4);
+  if (rows.length === 0) return null;
+  return html`<h3>Denied keys <span class="quiet">of all limiters, in the last seconds</span></h3>
+    <table class="log denied-keys">
+      <thead>
+        <tr>
+          <th scope="col">Key</th>
+          <th scope="col">Limiter</th>
+          <th scope="col" class="number">Denied/s</th>
+          <th scope="col">Cause</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${shown.map(
+          (/** @type {any} */ each) =>
+            html`<tr>
+              <td data-label="Key">
+                <${Key}
+                  of=${each.key}
+                  dimension=${each.dimension}
+                />${each.within ? html` <span class="quiet">within ${keyText(each.within)}</span>` : ''}
+              </td>
+              <td data-label="Limiter">${printable(each.name)}</td>
+              <td class="number" data-label="Denied/s"><b class="bad">${rate(each.denied)}</b></td>
+              <td data-label="Cause">
+                ${each.policy === undefined ? causeText({ name: each.reason ?? 'unknown', isReason: true }) : html`<code>${printable(each.policy)}</code>`}
+              </td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${more}`;
 }
 
 /** @param {any} props */
@@ -157,6 +207,7 @@ function Summary({ parts, rows }) {
   const why = whyUnknown(store, rows);
   const uncounted = why ? 0 : rows.filter((/** @type {any} */ row) => !row.isCounted).length;
   const [worst] = causes.sort((/** @type {any} */ a, /** @type {any} */ b) => b.denied - a.denied);
+  const whole = wholeSpark(parts);
   const sick = processes.filter((/** @type {any} */ each) => each.health.state !== 'up');
   return html`<div class="tiles">
     <section class="tile wide" aria-label="Decisions">
@@ -172,7 +223,7 @@ function Summary({ parts, rows }) {
         </p>
         ${uncounted > 0 && html`<p class="warn">without those of ${many(uncounted, 'limiter')}: unknown</p>`}
       </div>
-      <${Spark} spark=${wholeSpark(parts)} minutes=${parts.minutes} width=${300} height=${72} large=${true} />
+      <${Spark} spark=${whole} minutes=${parts.minutes} width=${300} height=${72} large=${true} />
     </section>
     <section class="tile" aria-label="Denied">
       <h2>Denied <span class="quiet">of all decisions</span></h2>
@@ -186,7 +237,7 @@ function Summary({ parts, rows }) {
     <section class="tile" aria-label="Waiting">
       <h2>Waiting</h2>
       <p class="figure">${why ? html`<${Unknown} />` : count(waiting)}</p>
-      <p class="quiet">${why || `${count(held)} held, ${many(slots, 'slot')} in use`}</p>
+      <p class="quiet">${why || `${held > 0 ? `${count(held)} held, ` : ''}${many(slots, 'slot')} in use`}</p>
     </section>
     <section class="tile" aria-label="Store">
       <h2>Store</h2>
@@ -198,6 +249,7 @@ function Summary({ parts, rows }) {
       </p>
       ${sick.length > 0 && html`<p class="quiet"><b>${many(sick.length, 'process')}</b> ${sick.length === 1 ? 'sees' : 'see'} it as ${sick[0].health.state}</p>`}
       ${degraded > 0 && html`<p class="warn">${rate(degraded)}/s decided without it</p>`}
+      <${PastOutages} minutes=${parts.minutes} degraded=${whole.degraded} />
     </section>
     ${memory.map((/** @type {any} */ server) => html`<${Memory} server=${server} />`)}
   </div>`;
@@ -240,7 +292,7 @@ function Latest({ rows, isUnknown }) {
                 (/** @type {any} */ row) =>
                   html`<li key=${row.id}>
                     <p>
-                      <b>${authorOf(row)}</b> ${verbOf(row)} <${Subject} row=${row} />
+                      <b>${authorOf(row)}</b> ${verbOf(row)} <${Subject} row=${row} />${undoText(row)}
                       <span class="effect">${effectOf(row)}</span>
                     </p>
                     ${row.reason && html`<p class="reason">${printable(row.reason)}</p>`}

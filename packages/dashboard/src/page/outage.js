@@ -2,7 +2,8 @@
 import { html } from './lib.js';
 import { Problem, Time } from './parts.js';
 import { useApp } from './state.js';
-import { printable } from './text.js';
+import { count, printable } from './text.js';
+import { atTime } from './zone.js';
 
 /** The age of the figures, the cause and the next step, while the store does not answer. */
 export function Outage() {
@@ -17,10 +18,35 @@ export function Outage() {
     </p>
     <p>Cause: ${printable(message ?? '')}</p>
     <p>
-      Next: run <code>headgate check</code> where a service runs. If it answers there, this process cannot
-      reach the store; otherwise restart the store, or end the command that occupies it.
+      Next: run <code>headgate check</code> where a service runs. It prints the latency, and how processes see
+      the store. If all of it is ok there, this process cannot reach the store; otherwise restart the store,
+      or end the command that occupies it.
     </p>
   </div>`;
+}
+
+/** The most outages of a screen. */
+const MAX_OUTAGES = 3;
+
+/** The last outages in the span of the lines: minutes in a row with decisions without the store. @param {any} props */
+export function PastOutages({ minutes = [], degraded }) {
+  const length = minutes[1] - minutes[0];
+  /** @type {{ from: number, to: number, sum: number }[]} */
+  const outages = [];
+  for (const [i, from] of minutes.entries()) {
+    if (!degraded[i]) continue;
+    const last = outages.at(-1);
+    if (last && last.to === from) Object.assign(last, { to: from + length, sum: last.sum + degraded[i] });
+    else outages.push({ from, to: from + length, sum: degraded[i] });
+  }
+  return outages
+    .slice(-MAX_OUTAGES)
+    .map(
+      ({ from, to, sum }) =>
+        html`<p class="warn">
+          Down or late between ${atTime(from)} and ${atTime(to)}: ${count(sum)} decided without it
+        </p>`,
+    );
 }
 
 /** The error of an answer, and the age of the last answer that is still shown. @param {any} props */

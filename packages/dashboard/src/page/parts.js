@@ -4,6 +4,7 @@ import { isAmbiguous } from './command.js';
 import { app, openChange } from './state.js';
 import { atTime, fullTimeOf } from './zone.js';
 import { ago, keyText, printable, shortened, span } from './text.js';
+import { canUndo } from './undo.js';
 
 /** A key, short in tables, with the whole text as its title. @param {any} props */
 export function Key({ of, dimension, link = true }) {
@@ -144,7 +145,10 @@ export const authorOf = (row) =>
   row.by === null || row.by === undefined ? AUTHORS[row.from] : printable(row.by);
 
 /** @param {any} row */
-export const verbOf = (row) => `${VERBS[row.action]}${row.undoes ? ' (an undo)' : ''}`;
+export const verbOf = (row) => VERBS[row.action];
+
+/** The mark of a change that is an undo. @param {any} row */
+export const undoText = (row) => (row.undoes ? ' (an undo)' : '');
 
 /** The values before and after. @param {any} row */
 export function effectOf({ action, before, after, forMs }) {
@@ -173,18 +177,11 @@ function configured(before, after) {
   return printable(texts.join('; ')) || 'other options';
 }
 
-const UNDOABLE = ['ban', 'unban', 'override', 'remove', 'import'];
-
-/** The most keys of an import that the log has for an undo. */
-export const MAX_UNDONE = 1000;
-
 /** The button that undoes a logged change. @param {any} props */
 export function Undo({ row, rows }) {
-  if (!app.me || !UNDOABLE.includes(row.action)) return null;
-  if (row.action === 'import' && row.keys > MAX_UNDONE) return null;
-  if (rows.some((/** @type {any} */ other) => other.undoes === row.id))
-    return html`<span class="quiet">undone</span>`;
-  const what = `${verbOf(row)} ${row.keys === 1 ? keyText(row.key) : `${row.keys} keys`}`;
+  if (row.undoneBy !== undefined) return html`<span class="quiet">undone</span>`;
+  if (!app.me || !canUndo(row, rows)) return null;
+  const what = `${verbOf(row)} ${row.keys === 1 ? keyText(row.key) : `${row.keys} keys`}${undoText(row)}`;
   return html`<button
     type="button"
     class="small ghost"

@@ -68,7 +68,9 @@ function Timeline({ past, range: [, minutes, step] }) {
       </h3>
       <p>
         <b>${many(total, 'denial')}</b>
-        <span class="quiet">${causesText(causes)}, first ${atTime(first)}, last ${atTime(last)}</span>
+        <span class="quiet"
+          >${total === 0 ? `in this span, last ${atTime(last)}` : `${causesText(causes)}, ${firstAndLast(causes, first, last)}`}</span
+        >
       </p>
     </header>
     <svg
@@ -98,6 +100,14 @@ function Timeline({ past, range: [, minutes, step] }) {
     </svg>
     ${total > 0 && html`<${LatestDenials} minutes=${causes} />`}
   </article>`;
+}
+
+/** The first and the last denial among some minutes. The times of all denials are known to a second. @param {any[]} minutes @param {any} first @param {any} last */
+function firstAndLast(minutes, first, last) {
+  const starts = minutes.map(({ minute }) => minute);
+  const from = Math.max(new Date(first).getTime(), Math.min(...starts));
+  const to = Math.min(new Date(last).getTime(), Math.max(...starts) + MINUTE_MS - 1);
+  return `first ${atTime(from)}, last ${atTime(to)}`;
 }
 
 /** The lines that are always shown. */

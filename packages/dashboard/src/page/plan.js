@@ -61,15 +61,53 @@ export function changeOf({ sets, isTiered, at, factor }) {
   return Object.fromEntries(parts.map((/** @type {any} */ part) => [part.name, scaled(part.rest, factor)]));
 }
 
-/** The policies of other tiers with another limit, for which a change is, too. @param {any} plan @param {any} change @returns {string[]} */
-export function alsoChanged({ sets, at }, change) {
-  if (typeof change !== 'object' || typeof at !== 'number') return [];
-  const own = new Map(sets[at].parts.map((/** @type {any} */ part) => [part.name, part.rest]));
+/**
+ * The limits that a change concerns, before and after, in each tier.
+ *
+ * @param {any} plan
+ * @param {any} change
+ * @returns {{ tier: string, part: any, to: string | undefined, mark: string }[]} `to` is undefined if the limit ends
+ */
+export function effectsOf({ sets }, change) {
+  if (change === undefined) return [];
+  const target = sets.find((/** @type {any} */ { tier }) => tier !== '' && tier === change.tier);
   return sets.flatMap((/** @type {any} */ { tier, parts }) =>
-    parts
-      .filter((/** @type {any} */ { name, rest }) => name in change && own.get(name) !== rest)
-      .map((/** @type {any} */ { name, rest }) => `${tierText(tier)}: ${printable(name)} ${printable(rest)}`),
+    parts.flatMap((/** @type {any} */ part) => {
+      if (target === undefined && typeof change !== 'string' && !(part.name in change)) return [];
+      const after = target?.parts.find((/** @type {any} */ { name }) => name === part.name);
+      const to = target ? after?.rest : typeof change === 'string' ? change : change[part.name];
+      if (to === part.rest) return [];
+      const [old, next] = [paceOf(part.rest), paceOf(to ?? '')];
+      const mark = to === undefined || next > old ? 'HIGHER' : next < old ? 'lower' : '';
+      return [{ tier, part, to, mark }];
+    }),
   );
+}
+
+const UNIT_MS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 });
+
+/** The units per ms of a policy's text. NaN for another text, which compares as neither higher nor lower. @param {string} text */
+function paceOf(text) {
+  const [, units, span = '1', unit = ''] = /(\d+)\s*\/\s*(\d*)(\w+)/.exec(text) ?? [];
+  return Number(units) / (Number(span || 1) * (UNIT_MS[unit] ?? NaN));
+}
+
+/** The effects in other tiers than the chosen one, as text. @param {any} plan @param {any} change @returns {string[]} */
+export const tierTexts = (plan, change) =>
+  effectsOf(plan, change)
+    .filter(({ tier }) => typeof plan.at !== 'number' || plan.sets[plan.at].tier !== tier)
+    .map(
+      ({ tier, part, to, mark }) =>
+        `${tierText(tier)}: ${printable(part.name)} ${printable(part.rest)} → ${printable(to ?? 'no limit')}${mark && `, ${mark}`}`,
+    );
+
+/** The warning about bans by denials of a lower limit, or undefined. @param {any} row @param {any} plan @param {any} change */
+export function banText({ banRule, bansBy }, plan, change) {
+  const isLower = effectsOf(plan, change).some(
+    ({ part, mark }) => mark === 'lower' && bansBy.includes(part.dimension),
+  );
+  if (!banRule || !isLower) return undefined;
+  return `A key is banned after ${banRule}. Keys that do not slow down under the lower limit may be banned, and their bans stay when the override ends.`;
 }
 
 /** The change that multiplies the limits of a key, or of all keys. @param {any} row @param {any} subject @param {number} factor @param {string} [tier] */

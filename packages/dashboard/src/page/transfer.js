@@ -1,9 +1,10 @@
 // Export and import of bans and overrides, as lines that the command line writes and reads.
 import { html, useEffect } from './lib.js';
 import { policyParts, shellWord } from './command.js';
-import { Act, Key, limitsText, MAX_UNDONE, Problem } from './parts.js';
+import { Act, Key, limitsText, Problem } from './parts.js';
 import { app, changed, getText, post } from './state.js';
 import { count, many, printable, span } from './text.js';
+import { MAX_UNDONE } from './undo.js';
 
 /** The most lines that are shown. */
 const SHOWN = 200;

@@ -4,6 +4,9 @@ import { hostname } from 'node:os';
 import { expect } from 'chai';
 import type { Browser, Page } from 'playwright-core';
 import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { minuteKey, namesKey } from '../../../../src/stores/redis/operators/count-keys.js';
+import { clients, freshPrefix } from '../../../../test/support/stores.js';
 import { openTab, startBrowser } from '../page.js';
 import { startPage, type Site } from '../servers.js';
 
@@ -75,6 +78,50 @@ describe('the past on the page', function () {
     expect(await older.locator('li').last().innerText()).to.match(/ 1 by minute$/);
   });
 
+  it('lists the denied keys of all limiters with the cause', async () => {
+    const { page, problems } = await open('now', { viewport: { width: 390, height: 844 }, bypassCSP: true });
+    await limiter.ban('203.0.113.9', '1h');
+    const traffic = setInterval(() => {
+      for (const key of ['203.0.113.7', '203.0.113.9']) void limiter.consume(key);
+    }, 100);
+    try {
+      const rows = page.locator('table.denied-keys tbody tr');
+      await rows.filter({ hasText: /203\.0\.113\.9[^]*api[^]*banned/ }).waitFor();
+      await rows.filter({ hasText: /203\.0\.113\.7[^]*api[^]*minute/ }).waitFor();
+      expect(await isTooWide(page)).to.equal(false);
+      expect(await violations(page)).to.deep.equal([]);
+    } finally {
+      clearInterval(traffic);
+    }
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('names the first and the last denial of the chosen span only', async () => {
+    const { page } = await open('key/203.0.113.7', { timezoneId: 'UTC' });
+    const [old, late] = [300, 3].map((ago) => Math.floor(Date.now() / 60_000 - ago) * 60_000) as [
+      number,
+      number,
+    ];
+    const minutes = [old, late].map((minute) => ({ minute, count: 7, policy: 'minute' }));
+    const past = {
+      name: 'api',
+      key: '203.0.113.7',
+      dimension: 'key',
+      first: old,
+      last: late + 5000,
+      minutes,
+    };
+    await page.route('**/api/past', (route) => route.fulfill({ json: { denials: [past], isCounted: true } }));
+    await page.reload();
+    const section = page.locator('section', { has: page.locator('#past') });
+    await section.getByRole('button', { name: '15 min' }).click();
+    const clock = new Date(late).toISOString().slice(11, 16);
+    await section.getByText(`by minute, first ${clock}, last ${clock}`).waitFor();
+    expect(await section.innerText())
+      .to.contain('7 denials')
+      .and.not.contain('14 denials');
+  });
+
   it('What if has the part of the keys that the limit denies, and the denied requests', async () => {
     const { page } = await open('what-if/api');
     const verdict = page.locator('.verdict-line');
@@ -122,6 +169,36 @@ describe('the past on the page', function () {
     expect(await page.locator('.limiters td').first().getAttribute('data-label')).to.equal('Last 24 hours');
     expect(await isTooWide(page)).to.equal(false);
     expect(problems).to.deep.equal([]);
+  });
+
+  it('shows past outages: in the numbers under the pointer, and beside the store', async () => {
+    const prefix = freshPrefix();
+    const now = Math.floor(Date.now() / 60_000) * 60_000;
+    const before = (minutes: number) => now - minutes * 60_000;
+    await clients.redis.zadd(namesKey(prefix), Date.now(), 'api');
+    await clients.redis.hset(minuteKey(prefix, 'api', before(9)), { a: 1200, d: 34, g: 1000 });
+    await clients.redis.hset(minuteKey(prefix, 'api', before(8)), { a: 1200, d: 34, g: 234 });
+    await clients.redis.hset(minuteKey(prefix, 'api', before(5)), { a: 1200 });
+    for (const key of await clients.redis.keys(`${prefix}:*`)) await clients.redis.pexpire(key, 3_600_000);
+    const store = redisStore(clients.redis, { prefix });
+    limiter = createLimiter({ store, name: 'api', policies: ['minute=2/1m'] });
+    site = await startPage({ store });
+    const { page, problems } = await openTab(browser, `${site.url}#/now`, { user: 'ada', timezoneId: 'UTC' });
+    const clock = (at: number) => new Date(at).toISOString().slice(11, 16);
+    const line = `Down or late between ${clock(before(9))} and ${clock(before(7))}: 1,234 decided without it`;
+    for (const span of ['15 min', '1 h']) {
+      await page.getByRole('button', { name: span, exact: true }).click();
+      await page.getByText(line).waitFor();
+      const titles = (await page.locator('.spark.large .hit title').allTextContents()).map((text) =>
+        text.trim(),
+      );
+      expect(titles).to.include(
+        `${clock(before(8))}: 1,200 admitted, 34 denied, 234 decided without the store`,
+      );
+      expect(titles).to.include(`${clock(before(5))}: 1,200 admitted, 0 denied`);
+    }
+    expect(problems).to.deep.equal([]);
+    await store.close?.();
   });
 
   it('switches all times to UTC, and keeps the choice', async () => {

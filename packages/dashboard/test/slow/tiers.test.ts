@@ -20,9 +20,9 @@ describe('limiters with tiers on the page', function () {
     await limiter.close();
   });
 
-  const open = async (screen: string) => {
+  const open = async (screen: string, ban = {}) => {
     const store = memoryStore();
-    limiter = createLimiter({ store, name: 'api', tiers: TIERS, overrides: true, ban: {} });
+    limiter = createLimiter({ store, name: 'api', tiers: TIERS, overrides: true, ban });
     site = await startPage({ store });
     const opened = await openTab(browser, `${site.url}#/${screen}`, { user: 'ada' });
     return { store, ...opened };
@@ -73,7 +73,7 @@ describe('limiters with tiers on the page', function () {
     expect(await dialog.getByRole('button', { name: 'Change limits' }).isDisabled()).to.equal(true);
     await dialog.getByLabel('Change').selectOption('the limits in tier free');
     await dialog.getByRole('button', { name: '× ½' }).click();
-    expect(await dialog.innerText()).to.contain('in tier pro: day 1000/1d');
+    expect(await dialog.innerText()).to.contain('in tier pro: day 1000/1d → 5/1d, lower');
     await dialog.getByRole('button', { name: 'Change limits' }).click();
     await page.locator('.note', { hasText: 'all keys' }).waitFor();
     await limiter.consume('eve', { tier: 'free' });
@@ -123,6 +123,37 @@ describe('limiters with tiers on the page', function () {
     clearInterval(denials);
     stop.abort();
     await waiting;
+  });
+
+  it('shows that a lower limit is higher for another tier, and that it may ban', async () => {
+    const { page } = await open('now', { after: 2, within: '5m', for: '10m' });
+    await page.getByRole('button', { name: 'api', exact: true }).click();
+    await page.getByRole('button', { name: 'Change the limits of all keys' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Change').selectOption('the limits in tier pro');
+    await dialog.getByRole('button', { name: '× ½' }).click();
+    expect(await dialog.innerText()).to.contain('in tier free: day 10/1d → 500/1d, HIGHER');
+    expect(await dialog.innerText()).to.contain('A key is banned after 2 denials in 5m, for 10m.');
+    await dialog.getByLabel('Change').selectOption('to the tier free');
+    expect(await dialog.innerText())
+      .to.contain('in tier pro: minute 100/1m → no limit, HIGHER')
+      .and.contain('in tier pro: day 1000/1d → 10/1d, lower');
+  });
+
+  it('ends the bans by denials with the override that caused them', async () => {
+    const { page } = await open('now', { after: 2, within: '5m', for: '10m' });
+    await limiter.overrideAll({ day: '1/1d' });
+    for (let i = 0; i < 5; i++) await limiter.consume('trudy', { tier: 'free' });
+    expect((await limiter.peek('trudy', { tier: 'free' })).reason).to.equal('banned');
+    await page.getByRole('button', { name: 'api', exact: true }).click();
+    await page.getByRole('button', { name: 'End', exact: true }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('also end the bans by denials since the override began').check();
+    expect(await dialog.locator('pre').innerText()).to.contain('--remove --unban');
+    await dialog.getByLabel('Reason').fill('over');
+    await dialog.getByRole('button', { name: 'End override' }).click();
+    await page.locator('.note', { hasText: 'Ended the override' }).waitFor();
+    expect((await limiter.peek('trudy', { tier: 'free' })).reason).not.to.equal('banned');
   });
 
   it('shows the policies of each tier under What if, and never another limiter', async () => {

@@ -1,5 +1,5 @@
 import type { Commands, Server } from '../clients/commands.js';
-import { setTimeout } from '../../../common/real-time.js';
+import { performance, setTimeout } from '../../../common/real-time.js';
 import { withoutSecrets } from '../../../common/shown.js';
 import { within } from '../../../common/within.js';
 import { assemble } from '../scripts.js';
@@ -10,11 +10,14 @@ import { memoryFound, memoryOf } from './memory.js';
 import type { Finding } from './finding.js';
 import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
 
-/** The time limit for an answer, ms. */
+/** The default time limit for an answer, ms. */
 const ANSWER_TIMEOUT_MS = 5000;
 
-/** The time over which the growth of the memory is measured, ms. */
-const GROWTH_MS = 2000;
+/** The part of the time limit over which the growth of the memory is measured. */
+const GROWTH_SHARE = 0.4;
+
+/** The time from which an answer is reported as late, ms. Limiters do not wait that long by default. */
+const LATE_MS = 1000;
 
 /** The smallest difference of clocks that is reported, ms. */
 const MIN_CLOCK_DIFFERENCE_MS = 1000;
@@ -31,30 +34,62 @@ const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
 /** The most names in a message. */
 const MAX_NAMES = 10;
 
-/**
- * Checks whether limits can be enforced on the servers of a client. Returns the findings, and never throws.
- *
- * @param live the limiters with the overrides to check
- * @param uses the purposes, with the commands to try; by default every possible purpose of limiters
- */
+/** The extent of a check. */
+interface Extent {
+  /** The limiters with the overrides to check. */
+  readonly live?: readonly LiveLimiter[];
+  /** The purposes, with the commands to try. @default every possible purpose of limiters */
+  readonly uses?: readonly Use[];
+  /** The time limit for an answer, ms. */
+  readonly timeout?: number;
+}
+
+/** The time limit for each answer, and the time of the slowest one. */
+class Answers {
+  readonly timeout: number;
+  slowestMs = 0;
+
+  constructor(timeout: number) {
+    this.timeout = timeout;
+  }
+
+  async inTime<T>(promise: Promise<T>): Promise<T> {
+    const asked = performance.now();
+    const answer = await within(this.timeout, promise, () => {
+      throw new Error(`it has not answered for ${this.timeout} ms.`);
+    });
+    this.slowestMs = Math.max(this.slowestMs, performance.now() - asked);
+    return answer;
+  }
+}
+
+/** The parts that the check of each server shares. */
+interface Check {
+  readonly commands: Commands;
+  readonly prefix: string;
+  readonly needed: ReadonlyMap<string, readonly Use[]>;
+  readonly answers: Answers;
+}
+
+/** Checks whether limits can be enforced on the servers of a client. Returns the findings, and never throws. */
 export async function checkServers(
   commands: Commands,
   prefix: string,
-  live: readonly LiveLimiter[] = [],
-  uses: readonly Use[] = possibleUses(),
+  { live = [], uses = possibleUses(), timeout = ANSWER_TIMEOUT_MS }: Extent = {},
 ): Promise<Finding[]> {
+  const answers = new Answers(timeout);
   const findings: Finding[] = commands.hazards().map((hazard) => ({ ...hazard, code: 'client' }));
   if (findings.length === 0) findings.push(ok('client', 'No option of the client puts limits at risk.'));
   try {
-    const servers = await inTime(connected(commands));
-    const lists = await Promise.all(
-      servers.map((server) => checkServer(commands, prefix, server, needs(uses))),
-    );
+    const servers = await answers.inTime(connected(commands));
+    const check = { commands, prefix, needed: needs(uses), answers };
+    const lists = await Promise.all(servers.map((server) => checkServer(check, server)));
     for (const [i, list] of lists.entries()) {
       const where = servers.length > 1 ? `${servers[i]!.name}: ` : '';
       for (const found of list) findings.push({ ...found, message: where + found.message });
     }
-    if (live.length > 0) findings.push(await findEffectless(senderTo(commands), prefix, live));
+    if (live.length > 0) findings.push(await findEffectless(senderTo(commands, answers), prefix, live));
+    if (findings.every(({ code }) => code !== 'connection')) findings.push(latencyFound(answers.slowestMs));
   } catch (error) {
     findings.push(unreachable(error));
   }
@@ -66,30 +101,25 @@ async function connected(commands: Commands): Promise<readonly Server[]> {
   return commands.servers();
 }
 
-async function checkServer(
-  commands: Commands,
-  prefix: string,
-  server: Server,
-  needed: ReadonlyMap<string, readonly Use[]>,
-): Promise<Finding[]> {
+async function checkServer({ commands, prefix, needed, answers }: Check, server: Server): Promise<Finding[]> {
   const findings: Finding[] = [];
   try {
     const info = (section: string): Promise<string> => server.send(['INFO', section]).then(String, () => '');
-    const [about, memory] = await inTime(Promise.all([info('server'), info('memory')]));
+    const [about, memory] = await answers.inTime(Promise.all([info('server'), info('memory')]));
     findings.push(versionFound(about), evictionFound(memory));
     if (
       !commands.cluster &&
       fieldOf(about, 'redis_mode') === 'cluster' &&
-      (await inTime(hasMoved(prefix, server)))
+      (await answers.inTime(hasMoved(prefix, server)))
     )
       return [...findings, WRONG_CLIENT];
     const key = keyOn(commands, prefix, server);
     // A server without cluster slots has no keys of Headgate.
     if (key === undefined) return findings;
     const asked = Date.now();
-    const [now, ...failures] = await inTime(tryCommands(commands, key, [...needed.keys()]));
+    const [now, ...failures] = await answers.inTime(tryCommands(commands, key, [...needed.keys()]));
     findings.push(...commandsFound(failures as string[], needed), clockFound(Number(now), asked, Date.now()));
-    findings.push(...(await growthFound(info)));
+    findings.push(...(await growthFound(info, answers)));
   } catch (error) {
     findings.push(unreachable(error));
   }
@@ -116,11 +146,11 @@ const WRONG_CLIENT: Finding = {
 };
 
 /** The finding about the memory of a server with `maxmemory`. A server that is full already refuses commands, which is another finding. */
-async function growthFound(info: (section: string) => Promise<string>): Promise<Finding[]> {
-  const first = memoryOf(await inTime(info('memory')), Date.now());
+async function growthFound(info: (section: string) => Promise<string>, answers: Answers): Promise<Finding[]> {
+  const first = memoryOf(await answers.inTime(info('memory')), Date.now());
   if (!first?.maxBytes) return [];
-  await new Promise<void>((resolve) => void setTimeout(resolve, GROWTH_MS));
-  const last = memoryOf(await inTime(info('memory')), Date.now());
+  await new Promise<void>((resolve) => void setTimeout(resolve, GROWTH_SHARE * answers.timeout));
+  const last = memoryOf(await answers.inTime(info('memory')), Date.now());
   return last?.maxBytes && last.usedBytes < last.maxBytes ? [memoryFound(first, last)] : [];
 }
 
@@ -221,12 +251,19 @@ function clockFound(now: number, asked: number, answered: number): Finding {
   return { level: 'warning', code: 'clock', message };
 }
 
+function latencyFound(slowestMs: number): Finding {
+  const took = `The slowest answer took ${Math.ceil(slowestMs)} ms`;
+  if (slowestMs < LATE_MS) return ok('latency', `${took}.`);
+  const message = `${took}, and limiters do not wait that long: onStoreError decided meanwhile. Find out what occupied the server or the network.`;
+  return { level: 'warning', code: 'latency', message };
+}
+
 /** Sends a command about a key to the server that has it. */
-function senderTo(commands: Commands) {
+function senderTo(commands: Commands, answers: Answers) {
   return (command: string, key: string, ...args: string[]): Promise<unknown> => {
     const servers = commands.servers();
     const server = servers.find(({ name }) => name === commands.serverOf(key)) ?? servers[0]!;
-    return inTime(server.send([command, key, ...args]));
+    return answers.inTime(server.send([command, key, ...args]));
   };
 }
 
@@ -244,10 +281,4 @@ function unreachable(error: unknown): Finding {
 
 function ok(code: Finding['code'], message: string): Finding {
   return { level: 'ok', code, message };
-}
-
-function inTime<T>(promise: Promise<T>): Promise<T> {
-  return within(ANSWER_TIMEOUT_MS, promise, () => {
-    throw new Error(`it has not answered for ${ANSWER_TIMEOUT_MS} ms.`);
-  });
 }

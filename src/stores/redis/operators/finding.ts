@@ -4,7 +4,15 @@ export interface Finding {
   readonly level: 'ok' | 'warning' | 'error';
   /** The subject of the check. */
   readonly code:
-    'connection' | 'version' | 'commands' | 'eviction' | 'memory' | 'clock' | 'client' | 'overrides';
+    | 'connection'
+    | 'version'
+    | 'commands'
+    | 'eviction'
+    | 'memory'
+    | 'clock'
+    | 'client'
+    | 'overrides'
+    | 'latency';
   /** The finding and its fix, for people. For a cluster it begins with the server's address. */
   readonly message: string;
 }

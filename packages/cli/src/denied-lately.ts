@@ -1,0 +1,80 @@
+import {
+  DEFAULT_DIMENSION,
+  type Admin,
+  type KeyRates,
+  type KeyVerdictFind,
+  textOrHash,
+} from 'headgate/admin';
+import { printable, table, type Table } from './format.js';
+import { write, writeJsonLine, type Io } from './io.js';
+import { showKey } from './keys.js';
+
+/** A key that processes denied in the last minute. */
+interface DeniedKey extends KeyRates {
+  readonly name: string;
+}
+
+/** The span of the counts, s. */
+const SPAN_S = 60;
+
+/** The keys of each limiter with most denials. */
+const KEYS = 20;
+
+/**
+ * The keys that were denied in the last minute, as processes counted it. A search asks only about the next request, so it misses keys that
+ * have room for a moment, and those that wait or cost more than one unit.
+ */
+export class DeniedLately {
+  readonly #keys: Map<string, DeniedKey>;
+
+  private constructor(keys: readonly DeniedKey[]) {
+    this.#keys = new Map(keys.map((each) => [idOf(each), each]));
+  }
+
+  static async read(admin: Admin, name: string | undefined): Promise<DeniedLately> {
+    // A user without permission for the counts still gets the list.
+    const traffic = await admin.traffic({ name, seconds: SPAN_S, keys: KEYS }).catch(() => undefined);
+    const keys = (traffic?.limiters ?? []).flatMap((limiter) =>
+      limiter.keys.map((each) => ({ ...each, name: limiter.name })),
+    );
+    return new DeniedLately(
+      keys.filter(({ policy, reason }) => policy !== undefined || reason !== undefined),
+    );
+  }
+
+  /** Leaves out a key that the list has. */
+  omit(find: KeyVerdictFind): void {
+    if (find.kind === 'banned' || find.kind === 'limited') this.#keys.delete(idOf(find));
+  }
+
+  /** Writes the keys that are left. */
+  async write(io: Io): Promise<void> {
+    const keys = [...this.#keys.values()];
+    if (io.json) for (const each of keys) await writeJsonLine(io, denialJson(each));
+    else if (keys.length > 0)
+      await write(
+        io,
+        `\nAlso denied in the last minute, as processes counted it:\n${table(io, COLUMNS, keys)}\`headgate top\` shows them live.\n`,
+      );
+  }
+}
+
+const idOf = ({
+  name,
+  key,
+  dimension = DEFAULT_DIMENSION,
+  within,
+}: Pick<KeyVerdictFind, 'name' | 'key'> & Pick<DeniedKey, 'dimension' | 'within'>): string =>
+  JSON.stringify([name, dimension, key, within]);
+
+/** The denied requests a second, and the cause of the last denial. */
+function denialJson({ name, key, admitted: _, ...rest }: DeniedKey): object {
+  return { kind: 'denied', name, ...textOrHash('key', key), ...rest };
+}
+
+const COLUMNS: Table<DeniedKey> = {
+  limiter: ({ name }) => printable(name),
+  key: showKey,
+  'denied/s': ({ denied }) => (denied === 0 ? '< 0.1' : String(denied)),
+  'denied by': ({ policy, reason = '-' }) => printable(policy ?? reason),
+};

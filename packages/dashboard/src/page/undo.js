@@ -1,0 +1,36 @@
+// The logged changes that can be undone.
+
+const UNDOABLE = ['ban', 'unban', 'override', 'remove', 'import'];
+const OF_OVERRIDES = ['override', 'remove'];
+
+/** The most keys of an import that the log has for an undo. */
+export const MAX_UNDONE = 1000;
+
+/** @param {any} row */
+const ownerOf = ({ action, name, key, dimension, network, keys }) =>
+  JSON.stringify([OF_OVERRIDES.includes(action), name, key, dimension, network, keys]);
+
+/** Whether a change is over by itself, or changed nothing that could return. @param {any} row @param {number} now */
+function isOver({ action, at, forMs, before }, now) {
+  if (action === 'ban' || action === 'override') return forMs > 0 && at + forMs <= now;
+  if (action === 'unban') return typeof before !== 'number' || at + before <= now;
+  return action === 'remove' && before === undefined;
+}
+
+/** Whether an undo of a change can succeed. @param {any} row @param {any[]} rows the log, the newest first @param {number} [now] */
+export function canUndo(row, rows, now = Date.now()) {
+  if (!UNDOABLE.includes(row.action) || row.undoneBy !== undefined || isOver(row, now)) return false;
+  if (row.action === 'import') return row.keys <= MAX_UNDONE;
+  // A later change of the same key stands in the way, unless it was undone, too.
+  const later = rows.slice(
+    0,
+    rows.findIndex(({ id }) => id === row.id),
+  );
+  return !later.some(
+    (each) =>
+      UNDOABLE.includes(each.action) &&
+      each.undoneBy === undefined &&
+      each.undoes === undefined &&
+      ownerOf(each) === ownerOf(row),
+  );
+}

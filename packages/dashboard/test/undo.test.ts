@@ -1,0 +1,42 @@
+// The changes for which the page offers an undo.
+import { expect } from 'chai';
+import { canUndo } from '../src/page/undo.js';
+
+const NOW = 1_000_000;
+const HOUR = 3_600_000;
+let ids = 0;
+const row = (action: string, fields: object = {}) => ({
+  ...{ id: String(++ids), action, name: 'api', key: 'ada', keys: 1, at: NOW - 1000, forMs: 0 },
+  ...fields,
+});
+
+describe('the undo of a change on the page', () => {
+  const offered = (...rows: ReturnType<typeof row>[]) => rows.map((each) => canUndo(each, rows, NOW));
+
+  it('is not offered for a change that is over, or that had no effect', () => {
+    expect(offered(row('ban', { forMs: HOUR }))).to.deep.equal([true]);
+    expect(offered(row('ban', { forMs: 500 }))).to.deep.equal([false]);
+    expect(offered(row('override', { forMs: 500 }))).to.deep.equal([false]);
+    expect(offered(row('override'))).to.deep.equal([true]);
+    expect(offered(row('unban', { before: HOUR }))).to.deep.equal([true]);
+    expect(offered(row('unban', { before: 500 }))).to.deep.equal([false]);
+    expect(offered(row('unban'))).to.deep.equal([false]);
+    expect(offered(row('reset'))).to.deep.equal([false]);
+    expect(offered(row('import', { keys: 1001 }))).to.deep.equal([false]);
+  });
+
+  it('is not offered for a change that a later one of the key replaced, or that was undone', () => {
+    const ban = row('ban', { forMs: HOUR });
+    expect(offered(row('ban', { forMs: HOUR }), ban)).to.deep.equal([true, false]);
+    expect(offered(row('override'), ban)).to.deep.equal([true, true]);
+    expect(offered(row('ban', { forMs: HOUR, key: 'bob' }), ban)).to.deep.equal([true, true]);
+    const undo = row('unban', { undoes: ban.id, before: HOUR });
+    expect(offered(undo, { ...ban, undoneBy: undo.id } as typeof ban)).to.deep.equal([true, false]);
+    const redo = row('ban', { undoes: undo.id, forMs: HOUR });
+    expect(offered(redo, { ...undo, undoneBy: redo.id } as typeof ban, ban)).to.deep.equal([
+      true,
+      false,
+      true,
+    ]);
+  });
+});
