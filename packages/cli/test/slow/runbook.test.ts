@@ -18,7 +18,7 @@ const lines = [...page.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) =>
 
 /** The answers of the commands that look, each by a part of its line. */
 const ANSWERS: readonly (readonly [line: string, answer: RegExp])[] = [
-  ['key 203.0.113.7   ', /denied \(banned\).*banned ada: a mistake/],
+  ['key 203.0.113.7   ', /denied \(banned\).*banned by ada: a mistake/],
   ['list --name api', /192\.0\.2\.66 +limited/],
   ['top --name api', /192\.0\.2\.66/],
   ['limits', /api[^]*llm[^]*slow/],
