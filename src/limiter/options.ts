@@ -190,7 +190,7 @@ export interface ConsumeOptions extends TierOption {
 /** Options of `consume`. */
 export interface RequestOptions extends ConsumeOptions {
   /**
-   * The request's id, 1 to 255 characters, such as the number of an order or a job. A repetition, from any process, gets the decision of the
+   * The request's id, 1 to 255 characters. A repetition, from any process, gets the decision of the
    * charged request again (`repeated: true`), and charges nothing, at most `repeats` times. Verify an id that a client sends, because a client
    * could send different requests with one id: see https://github.com/headgate/headgate/blob/main/docs/request-ids.md. A denied request
    * charges nothing, so its id can be tried again. Ids of different keys are different. Needs a limiter without concurrency policies.
@@ -205,7 +205,7 @@ export interface WaitOptions extends ConsumeOptions {
   /** Ends the wait when it is aborted. */
   signal?: AbortSignal | undefined;
   /**
-   * The order of the requests of this process that wait for the same key without a turn: the highest number, from -1,000 to 1,000, goes first. A
+   * The order of this process' requests for the same key that have no turn: the highest, from -1,000 to 1,000, goes first. A
    * full line refuses requests of every priority. @default 0
    */
   priority?: number | undefined;
