@@ -190,12 +190,16 @@ const withoutRange = (sentence: string): string =>
 const isRepeated = ({ section, name }: Documented): boolean =>
   section === 'Requests' && name in LIMITER_TABLE;
 
+/** Defaults that are nothing. */
+const OFF = /^(?:none|no \w+|requests do not wait|the limit is not shared)$/;
+
 /** An option as an item of the list: its name, values, default and meaning. */
 function itemOf(option: Documented): string {
   const otherwise = defaultText(option);
-  const isFalse = option.type === 'boolean' && option.otherwise === false;
+  const isOff =
+    otherwise === '' || OFF.test(otherwise) || (option.type === 'boolean' && option.otherwise === false);
   const type = grouped(option.type.replace(', 1ms to 366d', ''));
-  const facts = [type, ...(otherwise === '' || isFalse ? [] : [`default: ${otherwise}`])].join('; ');
+  const facts = [type, ...(isOff ? [] : [`default: ${otherwise}`])].join('; ');
   return `- **\`${option.name}\`** (${facts}): ${withoutRange(option.sentence)}`;
 }
 
@@ -228,7 +232,7 @@ const limiter = createLimiter({ name: 'api', limit: 100, window: '1m', ban: { af
 \`\`\`
 
 A duration is a number of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`, up to 366 days. A boolean without a default here is
-\`false\`, and \`undefined\` counts as omitted. Every option is checked when the limiter is made, and an [error](errors.md) contains a correct value. Your editor shows the
+\`false\`. \`undefined\` counts as omitted. Every option is checked when the limiter is made, and an [error](errors.md) contains a correct value. Your editor shows the
 complete descriptions.`;
   const path = `${root}docs/options.md`;
   return format([intro, ...parts].join('\n\n'), { ...(await resolveConfig(path)), filepath: path });

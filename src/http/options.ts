@@ -51,7 +51,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    * Returns the key to limit by. It may be async. Any string is a key. `undefined`: policies without `by` do not
    * apply to this request; if the limiter has no other policies, the request is not limited.
    *
-   * @default the client's address by the framework's settings; for IPv6, the address' network (`ipv6Subnet`)
+   * @default the client's address; of IPv6, its network
    */
   keyGenerator?: Callback<[request: Req], MaybePromise<string | undefined>> | undefined;
   /**
@@ -60,7 +60,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    */
   keys?: KeysOption<Req> | undefined;
   /**
-   * Returns the client's IP address for the default key, lists and bans. It may be async. It replaces the framework's
+   * Returns the client's IP address, for default keys and lists. It may be async. It replaces the framework's
    * address, for example to read a header that your proxy overwrites. `undefined` or null: the request has no address, so the
    * request is not on any list of addresses, and fails with `HEADGATE_NO_CLIENT_IP` if the default key needs an address.
    */
@@ -137,7 +137,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    */
   refundAborted?: boolean | undefined;
   /**
-   * The time for which slots are renewed while a response is being sent: ms or `'12h'`, up to 366 days.
+   * The time for which slots are renewed during a response: ms or `'12h'`, up to 366 days.
    * Afterwards the slots expire with their `lease`. @default '24h'
    */
   renewFor?: Duration | undefined;

@@ -25,7 +25,7 @@ export interface FailureOptions {
    */
   connectTimeout?: Duration | undefined;
   /**
-   * Called when the store, or one server of a cluster, goes down or comes back. Also, with `lastError`, when the file of a SQLite store was
+   * Called when a store or server goes down or comes back. Also, with `lastError`, when the file of a SQLite store was
    * deleted, emptied or replaced. Errors of the function become process warnings.
    */
   onHealth?: ((health: Health) => void) | undefined;

@@ -4,8 +4,7 @@ import type { Clock, Store } from '../../contract/store.js';
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
   /**
-   * The current time in whole milliseconds since the epoch, for tests. @default Date.now, looked up at each decision, so that fake timers
-   * work
+   * For tests: the time in whole ms since the epoch. @default Date.now
    */
   clock?: Clock | undefined;
   /**

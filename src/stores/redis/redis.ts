@@ -70,7 +70,7 @@ export interface RedisStoreOptions {
    */
   slices?: boolean | SliceOptions | undefined;
   /**
-   * The interval at which limiters are published, for `headgate limits` and other commands: at least `'1ms'`. `false`, or a `clock`,
+   * The interval at which limiters are published for commands: at least `'1ms'`. `false`, or a `clock`,
    * switches this off. Bans are recorded in any case. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
    * @default '30s', or `false` over HTTP
    */
