@@ -99,12 +99,16 @@ const linkOf = (code: string): string => `[\`${code}\`](errors.md#${code.toLower
 const listOf = (members: readonly Member[]): string =>
   members.map(({ signature, sentence }) => `- **${signature}**: ${sentence}`).join('\n');
 
-/** The methods as a list, each with its errors, or the first method with the same ones. */
+/** Errors of wrong arguments, which nearly every method has. */
+const OF_ARGUMENTS =
+  /^HEADGATE_(?:CLOSED|INVALID_(?:KEY|COST|OPTION)|UNKNOWN_(?:DIMENSION|POLICY|TIER|OPTION))$/;
+
+/** The methods as a list, each with its errors beside those of arguments, or the first method with the same ones. */
 function methodList(methods: readonly Member[]): string {
   const first = new Map<string, string>();
   const items = methods.map(({ name, signature, sentence, errors }) => {
     const links = errors
-      .filter((code) => code !== 'HEADGATE_CLOSED')
+      .filter((code) => !OF_ARGUMENTS.test(code))
       .map(linkOf)
       .join(', ');
     const like = first.get(links);
@@ -149,8 +153,8 @@ const decision = await limiter.consume('ada', { cost: 3 });
 console.log(decision.allowed, decision.remaining); // true 97
 \`\`\`
 
-Every method returns a promise, except \`decide\` and \`compile\`. A denial is a [decision](decision.md), not an error, except for \`wait\`. After \`close\`, each method throws
-${linkOf('HEADGATE_CLOSED')}.
+Every method returns a promise, except \`decide\` and \`compile\`. A denial is a [decision](decision.md), not an error, except for \`wait\`. Wrong arguments throw
+[coded errors](errors.md#at-run-time-arguments), and after \`close\`, each method throws ${linkOf('HEADGATE_CLOSED')}.
 
 ## Methods
 
@@ -190,6 +194,8 @@ function reasonList(): string {
 
 function decisionPage(): string {
   const members = membersOf('src/common/decision.ts', 'DecisionFields');
+  const alike = new Set(['allowed', 'limit', 'remaining', 'retryAfterMs', 'resetAfterMs']);
+  const verdict = membersOf('src/common/decision.ts', 'Verdict').filter(({ name }) => !alike.has(name));
   const isMethod = ({ signature }: Member): boolean => signature.includes('(');
   return `# A decision: every field and every reason
 
@@ -217,9 +223,9 @@ ${listOf(members.filter(isMethod))}
 
 ## Verdicts
 
-\`policies\` has a verdict of each policy:
+\`policies\` has a verdict of each policy, with ${[...alike].map((name) => `\`${name}\``).join(', ')} of this policy, and:
 
-${listOf(membersOf('src/common/decision.ts', 'Verdict'))}
+${listOf(verdict)}
 
 ## Reasons
 
