@@ -36,7 +36,7 @@ const LIMITER_TYPES = ['CommonOptions', 'FailureOptions', 'SlotOptions', 'Limite
 const SECTIONS: readonly Section[] = [
   {
     title: 'Policies',
-    text: 'The fields of a policy: inline among the options, or in `policies`. [Algorithms](algorithms.md) shows which algorithm has which fields.',
+    text: 'A policy is inline among the options, or in `policies`. [Algorithms](algorithms.md) shows which algorithm has which fields.',
     table: POLICY_TABLE,
     types: [
       ...[
@@ -64,7 +64,7 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: 'Requests',
-    text: 'Further options of the adapters for Express, Fastify, NestJS, Hono, Koa and `Request` to `Response` handlers. Without a policy, they admit 1,000 requests a minute from each client. Functions of the request may be async.',
+    text: 'Further options of all adapters. Without a policy, they admit 1,000 requests a minute from each client. Functions of the request may be async.',
     table: REQUEST_TABLE,
     types: ['RequestOptions', 'GivenLimiter', ...LIMITER_TYPES],
   },
@@ -83,7 +83,7 @@ const SECTIONS: readonly Section[] = [
   { title: 'memoryStore', text: '', table: MEMORY_TABLE, types: ['MemoryStoreOptions'] },
   {
     title: 'redisStore',
-    text: '[Redis and Valkey](redis.md) explains them.',
+    text: 'See [Redis and Valkey](redis.md).',
     table: REDIS_TABLE,
     types: ['RedisStoreOptions'],
   },
@@ -98,13 +98,13 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: 'limitFetch',
-    text: 'Options of outbound calls, beside the policies and the options of limiters. [Calling others](outbound.md) explains them.',
+    text: 'Further options of [outbound calls](outbound.md), beside those of limiters.',
     table: OUTBOUND_TABLE,
     types: ['OutboundOptions'],
   },
   {
     title: 'rateLimited and RateLimited',
-    text: 'Options of limited functions and methods, beside the policies and the options of limiters.',
+    text: 'Further options of [functions and methods](decorators.md), beside those of limiters.',
     table: CALL_TABLE,
     types: ['LimitedBy', 'CallOptions', 'Fallback'],
   },
@@ -190,10 +190,16 @@ const withoutRange = (sentence: string): string =>
 const isRepeated = ({ section, name }: Documented): boolean =>
   section === 'Requests' && name in LIMITER_TABLE;
 
+/** Defaults that are nothing. */
+const OFF = /^(?:none|no \w+|requests do not wait|the limit is not shared)$/;
+
 /** An option as an item of the list: its name, values, default and meaning. */
 function itemOf(option: Documented): string {
   const otherwise = defaultText(option);
-  const facts = [grouped(option.type), ...(otherwise === '' ? [] : [`default: ${otherwise}`])].join('; ');
+  const isOff =
+    otherwise === '' || OFF.test(otherwise) || (option.type === 'boolean' && option.otherwise === false);
+  const type = grouped(option.type.replace(', 1ms to 366d', ''));
+  const facts = [type, ...(isOff ? [] : [`default: ${otherwise}`])].join('; ');
   return `- **\`${option.name}\`** (${facts}): ${withoutRange(option.sentence)}`;
 }
 
@@ -225,9 +231,9 @@ import { createLimiter } from 'headgate';
 const limiter = createLimiter({ name: 'api', limit: 100, window: '1m', ban: { after: 50 } });
 \`\`\`
 
-A duration is a number of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`; windows are at most 366 days. Every option is checked when the
-limiter is made, and an [error](errors.md) contains a correct value. \`undefined\` counts as omitted, but a quota without its \`limit\` or \`window\` is
-refused. Your editor shows the complete description of each option.`;
+A duration is a number of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`, up to 366 days. A boolean without a default here is
+\`false\`. \`undefined\` counts as omitted. Every option is checked when the limiter is made, and an [error](errors.md) contains a correct value. Your editor shows the
+complete descriptions.`;
   const path = `${root}docs/options.md`;
   return format([intro, ...parts].join('\n\n'), { ...(await resolveConfig(path)), filepath: path });
 }

@@ -23,8 +23,8 @@ const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, m
   ],
   banned: ['denial', '429', 'The key is [banned](bans.md).'],
   'queue-full': ['denial', '503', 'No place is left among the [waiting](queues.md) or held requests.'],
-  'wait-timeout': ['denial', '429', 'The request waited for as long as `wait` allows, in an adapter.'],
-  aborted: ['denial', '', 'The client left, or the `signal` was aborted, before the request was admitted.'],
+  'wait-timeout': ['denial', '429', 'The request waited for as long as `wait` of an adapter allows.'],
+  aborted: ['denial', '', 'The client left, or the `signal` was aborted.'],
   'deny-listed': [
     'denial',
     '403',
@@ -38,7 +38,7 @@ const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, m
   'store-full': [
     'either',
     '503',
-    'The [memory store](memory.md#when-the-store-is-full) has no room for a new key; `onFull` decided.',
+    'The [memory store](memory.md#when-the-store-is-full) has no room; `onFull` decided.',
   ],
   'store-error': ['either', '503', 'The store failed or was late, and [`onStoreError`](failure.md) decided.'],
   'process-late': [
@@ -99,12 +99,16 @@ const linkOf = (code: string): string => `[\`${code}\`](errors.md#${code.toLower
 const listOf = (members: readonly Member[]): string =>
   members.map(({ signature, sentence }) => `- **${signature}**: ${sentence}`).join('\n');
 
-/** The methods as a list, each with its errors, or the first method with the same ones. */
+/** Errors of wrong arguments, which nearly every method has. */
+const OF_ARGUMENTS =
+  /^HEADGATE_(?:CLOSED|INVALID_(?:KEY|COST|OPTION)|UNKNOWN_(?:DIMENSION|POLICY|TIER|OPTION))$/;
+
+/** The methods as a list, each with its errors beside those of arguments, or the first method with the same ones. */
 function methodList(methods: readonly Member[]): string {
   const first = new Map<string, string>();
   const items = methods.map(({ name, signature, sentence, errors }) => {
     const links = errors
-      .filter((code) => code !== 'HEADGATE_CLOSED')
+      .filter((code) => !OF_ARGUMENTS.test(code))
       .map(linkOf)
       .join(', ');
     const like = first.get(links);
@@ -149,8 +153,8 @@ const decision = await limiter.consume('ada', { cost: 3 });
 console.log(decision.allowed, decision.remaining); // true 97
 \`\`\`
 
-Every method resolves with a promise, except \`decide\` and \`compile\`. A denial is a [decision](decision.md), not an error, except for \`wait\`. Once the limiter is closed, each method throws
-${linkOf('HEADGATE_CLOSED')}.
+Every method returns a promise, except \`decide\` and \`compile\`. A denial is a [decision](decision.md), not an error, except for \`wait\`. Wrong arguments throw
+[coded errors](errors.md#at-run-time-arguments), and after \`close\`, each method throws ${linkOf('HEADGATE_CLOSED')}.
 
 ## Methods
 
@@ -160,7 +164,7 @@ ${methodList(methods)}
 
 ${OPTIONS.map(([of, path, type]) => `Of ${of}:\n\n${listOf(membersOf(path, type))}`).join('\n\n')}
 
-A duration is a number of milliseconds or a text, such as \`'5s'\`. The change of a limiter with several policies names them: \`override(key, { minute: '1000/1m', day: false })\`.
+The change of a limiter with several policies names them: \`override(key, { minute: '1000/1m', day: false })\`.
 
 ## Fields
 
@@ -190,6 +194,8 @@ function reasonList(): string {
 
 function decisionPage(): string {
   const members = membersOf('src/common/decision.ts', 'DecisionFields');
+  const alike = new Set(['allowed', 'limit', 'remaining', 'retryAfterMs', 'resetAfterMs']);
+  const verdict = membersOf('src/common/decision.ts', 'Verdict').filter(({ name }) => !alike.has(name));
   const isMethod = ({ signature }: Member): boolean => signature.includes('(');
   return `# A decision: every field and every reason
 
@@ -217,13 +223,13 @@ ${listOf(members.filter(isMethod))}
 
 ## Verdicts
 
-\`policies\` has a verdict of each policy, in the order of the policies:
+\`policies\` has a verdict of each policy, with ${[...alike].map((name) => `\`${name}\``).join(', ')} of this policy, and:
 
-${listOf(membersOf('src/common/decision.ts', 'Verdict'))}
+${listOf(verdict)}
 
 ## Reasons
 
-\`reason\` is undefined for a plain admission. A shadow admits the request, and has the reason for which it would have been denied.
+\`reason\` is undefined for a plain admission. A shadow admits the request, with the reason of a denial.
 
 ${reasonList()}
 

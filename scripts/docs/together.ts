@@ -39,40 +39,48 @@ export function refusedPairs(): Map<string, Refusal> {
 }
 
 const WITHIN: Record<Refusal['within'], string> = {
-  policy: 'on one policy',
-  limiter: 'in one limiter',
-  cluster: 'on a Redis Cluster',
-  adapter: 'in the options of an adapter',
+  policy: 'On one policy',
+  limiter: 'In one limiter',
+  cluster: 'On a Redis Cluster',
+  adapter: 'In the options of an adapter',
 };
 
 const list = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ');
 
+/** The refusals, by their scope and code. */
+function refusalList(): string {
+  const rows = Object.values<Refusal>(REFUSALS);
+  const titleOf = ({ within, code }: Refusal): string => `${WITHIN[within]} (\`${code}\`):`;
+  const itemOf = ({ features, beside, reason }: Refusal): string =>
+    `- ${list(features)} with ${list(beside)}: ${reason}`;
+  const itemsOf = (title: string): string =>
+    rows
+      .filter((row) => titleOf(row) === title)
+      .map(itemOf)
+      .join('\n');
+  return [...new Set(rows.map(titleOf))].map((title) => `${title}\n\n${itemsOf(title)}`).join('\n\n');
+}
+
+/** The algorithms that have a field. */
+const fieldItem = ([field]: (typeof FIELDS)[number]): string =>
+  `- \`${field}\`: only ${list(ALGORITHMS.filter((name) => algorithmsWith(field).includes(name)))}`;
+
 /** The page. */
 export async function togetherPage(): Promise<string> {
   const pairs = (FEATURES.length * (FEATURES.length - 1)) / 2;
-  const rows = ROWS.map(
-    ({ features, beside, within, code, reason }) =>
-      `| ${list(features)} | ${list(beside)} | ${WITHIN[within]} | \`${code}\` | ${reason} |`,
-  );
   const text = `# Features together
 
-You can combine any features of a limiter. Every pair keeps the same promises as each feature alone, on every store. If two features contradict each other,
-Headgate refuses them when you create the limiter, and the error names the reason. You never find out in production.
+You can combine any features of a limiter, and each keeps its promises beside every other, on every store. If two features contradict each other,
+Headgate refuses them when you create the limiter, and the error names the reason.
 
-There are ${FEATURES.length} features and ${pairs} pairs, of which ${refusedPairs().size} are refused. Each pair is tried by a test, in both orders, on memory and on Redis.
+A test tries each of the ${pairs} pairs of [${FEATURES.length} features](../src/contract/together.ts), in both orders, on memory and on Redis. ${refusedPairs().size} pairs are refused. Two
+features that are refused on one policy can be on two policies of one limiter.
 
-## The features
+${refusalList()}
 
-${list(FEATURES)}.
+A field beside an algorithm that lacks the field (\`HEADGATE_UNKNOWN_OPTION\`):
 
-## The refused pairs
-
-Each feature of the first column is refused beside each feature of the second one. "On one policy" means that two policies of one limiter can still have
-one feature each.
-
-| feature | beside | where | code | reason |
-|---|---|---|---|---|
-${rows.join('\n')}
+${FIELDS.map(fieldItem).join('\n')}
 
 A call refuses an id if its policies hold slots, or if a cluster would have to decide key by key, because the id arrives with the call. The option \`requestId\`
 is refused when the adapter is created.

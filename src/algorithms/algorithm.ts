@@ -12,12 +12,12 @@ export interface PolicyBase {
   /** Evaluate and report, never deny. @default false */
   shadow?: boolean | undefined;
   /**
-   * The dimension whose key counts, such as `'account'`. A letter, then up to 31 letters, digits, `_` and `-`. The policy does not apply to
+   * The dimension whose key counts. A letter, then up to 31 letters, digits, `_` and `-`. The policy does not apply to
    * a request without a key of this dimension. @default 'key', the request's key
    */
   by?: string | undefined;
   /**
-   * Fractions of the limit to report once per key and window. An event is due when charged units reach a fraction: `[0.8, 1]`. 1 to 10 fractions from
+   * Fractions of the limit to report, once per key and window. An event is due when charged units reach a fraction: `[0.8, 1]`. 1 to 10 fractions from
    * 0.001 to 1, in steps of 0.001. Of a bucket, fractions of the burst. See `onThreshold` and https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default none
    */
   thresholds?: readonly number[] | undefined;

@@ -6,7 +6,7 @@ import { CounterColumn, counterTraits } from './counter.js';
 export interface CalendarPolicy extends QuotaPolicy {
   /** Counts in periods of the calendar, for plans and budgets: the count begins anew at midnight, on Monday or on the first of the month. */
   algorithm: 'calendar';
-  /** Hours, days, weeks, months or years on the calendar of the time zone. */
+  /** The calendar period. */
   period: Period;
   /** An IANA time zone, such as `'Europe/Berlin'`. @default 'UTC' */
   timeZone?: string | undefined;

@@ -15,7 +15,7 @@ export interface ConcurrencyPolicy extends PolicyBase {
   algorithm: 'concurrency';
   /** Slots: the units held at a time, 1 to 100,000. */
   limit: number;
-  /** The time after which a slot of a process that died is free again: ms, or `'30s'`, `'5m'`. */
+  /** The time until the slot of a dead process is free again: ms, or `'30s'`, `'5m'`. */
   lease: Duration;
   /**
    * The dimension among whose keys the slots are shared fairly, such as `'tenant'`. See https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may hold all of

@@ -40,7 +40,7 @@ export interface LeakyBucketPolicy extends WindowPolicy {
   algorithm: 'leaky-bucket';
   /** The most units that can be spent at once. @default limit */
   burst?: number | undefined;
-  /** The longest time to hold a request for its turn instead of denying the request. With 0, the bucket is only a meter. @default 0 */
+  /** The longest time to hold a request for its turn. With 0, the bucket is only a meter. @default 0 */
   maxDelay?: Duration | undefined;
 }
 

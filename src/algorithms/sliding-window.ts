@@ -15,12 +15,12 @@ import { FIELD_TABLE } from './fields.js';
 
 /** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
 export interface SlidingWindowPolicy extends WindowPolicy {
-  /** The default, which may be omitted: at most `limit` in any window, counted in `segments` sub-windows. */
+  /** At most `limit` in any window, counted in `segments` sub-windows. */
   algorithm?: 'sliding-window' | undefined;
   /** Sub-windows, 1 to 100. More of them free units sooner: a unit is held at most window/segments too long. @default 10 */
   segments?: number | undefined;
   /**
-   * The dimension among whose keys the limit is shared fairly, such as `'tenant'`. See https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may use the whole
+   * The dimension whose keys share the limit fairly. See https://github.com/headgate/headgate/blob/main/docs/fair-shares.md. A lone tenant may use the whole
    * limit, and backlogged tenants divide it by their weights. Requests without such a key are one tenant. @default the limit is not shared
    */
   share?: string | undefined;

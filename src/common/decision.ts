@@ -18,22 +18,22 @@ export type Reason =
 export interface Verdict {
   /** The policy's name. */
   readonly name: string;
-  /** The key whose quota the policy counts: the request's key, or its key of the policy's dimension (`by`). */
+  /** The counted key: the request's, or that of the policy's dimension (`by`). */
   readonly key: string;
   /** Whether this policy admits the request. The option `shadow` makes no difference here. */
   readonly allowed: boolean;
   /** The policy's limit: units per window. */
   readonly limit: number;
-  /** Whole units that could be spent now; floored, never negative. */
+  /** Whole units that could be spent now, rounded down, at least 0. */
   readonly remaining: number;
   /**
    * Time until the same cost would be admitted if nobody else spends, ms, rounded up. 0 if it was admitted, undefined if waiting never
    * helps. If overrides end meanwhile, the longest time counts until all policies admit.
    */
   readonly retryAfterMs: number | undefined;
-  /** Time until the policy is back at its full quota, ms, rounded up. */
+  /** Time until the quota is full, ms, rounded up. */
   readonly resetAfterMs: number;
-  /** The units of the limit that the request's tenant may have at present. Absent unless the policy has `share`. */
+  /** The units that the request's tenant may have at present. Absent unless the policy has `share`. */
   readonly share?: number;
 }
 
@@ -49,13 +49,13 @@ export interface DecisionFields {
   /** Whole units requested. If they differ by policy (see `costs`), the cost for the deciding policy. */
   readonly cost: number;
   /**
-   * The deciding policy: of several denying policies, the policy with the longest denial; otherwise the policy with the least remaining. The
+   * The deciding policy: the one with the longest denial, otherwise with the least remaining. The
    * first of equals. A shadow counts only if all policies are shadows. Undefined if a list, a ban or a store's failure decided.
    */
   readonly policy: string | undefined;
-  /** The limit of the policy that decided: units per window. */
+  /** The limit of the deciding policy: units per window. */
   readonly limit: number;
-  /** Whole units of the deciding policy that could be spent now; floored, never negative. */
+  /** Whole units of the deciding policy that could be spent now, rounded down, at least 0. */
   readonly remaining: number;
   /**
    * Time until the same cost would be admitted if nobody else spends, ms, rounded up. The policy with the longest denial determines the
@@ -63,24 +63,24 @@ export interface DecisionFields {
    * the request was admitted. Undefined if waiting never helps: for the reasons `'cost-exceeds-capacity'` and `'deny-listed'`.
    */
   readonly retryAfterMs: number | undefined;
-  /** Time until the deciding policy is back at its full quota, or until the ban ends, ms, rounded up. */
+  /** Time until the deciding policy's quota is full, or the ban ends, ms, rounded up. */
   readonly resetAfterMs: number;
   /** Time to hold an admitted request until its turn, ms (leaky bucket with `maxDelay`). 0 for every other request. */
   readonly delayMs: number;
   /** The reason for the denial, or for an admission that was not counted. Undefined for a plain admission. */
   readonly reason: Reason | undefined;
-  /** Whether the guard (`onStoreError`) answered because the store could not. */
+  /** Whether `onStoreError` decided because the store could not. */
   readonly degraded: boolean;
-  /** Whether the request repeats the id of a charged request, and was not charged again. */
+  /** Whether the request repeats a charged id, and was not charged again. */
   readonly repeated: boolean;
   /** The verdict of each policy, in the order of the policies. Empty if a list, a ban or a store's failure decided. */
   readonly policies: readonly Verdict[];
   /**
-   * The units charged to the deciding policy for this request: the cost, or the units set by `settle`. 0 if the request was denied or not
+   * The units charged to the deciding policy: the cost, or those set by `settle`. 0 if the request was denied or not
    * counted.
    */
   readonly charged: number;
-  /** The whole units that the request asked for, by policy name. */
+  /** The requested units, by policy name. */
   readonly costs: Readonly<Record<string, number>>;
 
   /**

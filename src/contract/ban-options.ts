@@ -33,7 +33,7 @@ export interface BanOptions {
    * a tenant's share. If absent, denials never ban.
    */
   after?: number | undefined;
-  /** The time span in which these denials must occur. @default '10m' */
+  /** The time span of these denials. @default '10m' */
   within?: Duration | undefined;
   /** The length of the first ban. @default '1h' */
   for?: Duration | undefined;
@@ -42,12 +42,12 @@ export interface BanOptions {
   /** The longest ban. Earlier bans are forgotten after the same time without a ban. @default '24h', or `for` if longer */
   max?: Duration | undefined;
   /**
-   * Whether a ban by denials also forgets the key's charges, as `reset` does. The whole quota is then available when the ban ends.
+   * Whether a ban by denials also forgets the key's charges. The whole quota is then available when the ban ends.
    * Otherwise charges stay for their window, and a key may still be denied after a shorter ban. @default false
    */
   fresh?: boolean | undefined;
   /**
-   * The dimension of the banned key, such as `'account'`. Only denials by policies with the same `by` count, so with `after` there must be such
+   * The dimension of the banned key. Only denials by policies with the same `by` count, so with `after` there must be such
    * a policy. A request without such a key is never banned. @default 'key', by denials of policies without `by`
    */
   by?: string | undefined;

@@ -4,7 +4,7 @@ export interface ThresholdEvent {
   readonly limiter: string;
   /** The policy's name. */
   readonly policy: string;
-  /** The key whose quota the policy counts: the request's key, or its key of the policy's dimension (`by`). */
+  /** The counted key: the request's, or that of the policy's dimension (`by`). */
   readonly key: string;
   /** The fraction that was reached: 0.8. */
   readonly threshold: number;

@@ -15,13 +15,13 @@ const MAX_DIMENSIONS = 8;
 /** Options for the cluster slots of a decision's keys. */
 export interface SlotOptions {
   /**
-   * In a Redis Cluster, the dimension whose key determines the slot of all keys of a decision. Every
+   * In a Redis Cluster, the dimension whose key determines the slot. Every
    * other key is then counted separately per key of the slot's dimension: an address has one quota per `org`. Requests without a key of the
    * slot's dimension share one slot. The option has the same meaning on every store.
    */
   slotBy?: string | undefined;
   /**
-   * In a Redis Cluster, instead of `slotBy`: decides keys in several slots one after the other. If a key denies, the earlier charges are given back, and until then a simultaneous request may be denied. Stores other than a
+   * In a Redis Cluster, instead of `slotBy`: decides keys one after the other. If a key denies, the earlier charges are given back, and until then a simultaneous request may be denied. Stores other than a
    * cluster still decide in one step. See https://github.com/headgate/headgate/blob/main/docs/redis-cluster.md. @default false
    */
   acrossSlots?: boolean | undefined;

@@ -54,7 +54,7 @@ export interface PolicySet {
   readonly overrides?: (AppliedOverrides & Later) | undefined;
   /** Whether the last policy is the line of the processes that wait for slots, which users do not see. */
   readonly isInLine?: boolean;
-  /** The time for which the ids of charged requests are remembered, ms. */
+  /** The time for which ids are remembered, ms. */
   readonly idsFor?: number | undefined;
   /** The most repetitions of an id that are not charged. */
   readonly repeats?: number | undefined;

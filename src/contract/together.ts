@@ -1,6 +1,6 @@
 import { HeadgateError, invalidOption, type ErrorCode } from '../common/errors.js';
 
-/** The features that options can combine, in the order of docs/together.md. */
+/** The features that options can combine. docs/together.md links to this list. */
 export const FEATURES = [
   ...['sliding-window', 'fixed-window', 'sliding-log', 'token-bucket', 'leaky-bucket', 'gcra', 'calendar'],
   ...['concurrency', 'several policies', 'dimensions', 'tiers', 'costs by policy', 'attempts', 'shadow'],

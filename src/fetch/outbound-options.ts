@@ -24,7 +24,7 @@ import type { Pause } from './pauses.js';
 /** The options of `limitFetch`, besides the options that create a limiter. */
 export interface OutboundOptions {
   /**
-   * Returns the key that a call counts for, or `undefined` if the call is not limited.
+   * Returns the key of a call, or `undefined` if the call is not limited.
    *
    * @default the host: `(request) => new URL(request.url).host`
    */
@@ -37,14 +37,14 @@ export interface OutboundOptions {
    */
   cost?: Cost | ((request: OutboundRequest) => Cost) | undefined;
   /**
-   * The priority among the calls of this process that wait for the same key: a whole number from -1,000 to 1,000, or a function of the
+   * The priority among waiting calls of this process and key: a whole number from -1,000 to 1,000, or a function of the
    * request that returns the number. The highest priority goes first.
    *
    * @default 0
    */
   priority?: number | ((request: OutboundRequest) => number) | undefined;
   /**
-   * The maximum time that a call waits for its turn, including all retries: ms or `'30s'`. A call that cannot go out in time is not sent.
+   * The longest wait of a call, including all retries: ms or `'30s'`. A call that cannot go out in time is not sent.
    * Work of `schedule` by default waits without a time limit, and without the limits `maxWaiting` and `maxWaitingPerKey`, unless you set
    * such a limit.
    *
@@ -52,7 +52,7 @@ export interface OutboundOptions {
    */
   timeout?: Duration | undefined;
   /**
-   * Whether to learn from the remaining units that every answer reports. A denial (429, or 403, 418, 420, 503, 509 and 529 with
+   * Whether to learn from the remaining units in answers. A denial (429, or 403, 418, 420, 503, 509 and 529 with
    * `Retry-After`) is always obeyed.
    *
    * @default true

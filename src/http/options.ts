@@ -38,7 +38,7 @@ export type PoliciesOf<Req> = { call(request: Req): MaybePromise<StrictPolicies>
 /** The options of all HTTP adapters in addition to the policy. */
 export type RequestOptions<Req, Res, Tier extends string = string> = Omit<CommonOptions, 'tiers'> & {
   /**
-   * Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. Policies outside the tiers are for
+   * Named sets of policies: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. Policies outside the tiers are for
    * requests without a tier.
    */
   tiers?: TiersWith<Tier> | undefined;
@@ -51,7 +51,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    * Returns the key to limit by. It may be async. Any string is a key. `undefined`: policies without `by` do not
    * apply to this request; if the limiter has no other policies, the request is not limited.
    *
-   * @default the client's address by the framework's settings; for IPv6, the address' network (`ipv6Subnet`)
+   * @default the client's address; of IPv6, its network
    */
   keyGenerator?: Callback<[request: Req], MaybePromise<string | undefined>> | undefined;
   /**
@@ -60,12 +60,12 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    */
   keys?: KeysOption<Req> | undefined;
   /**
-   * Returns the client's IP address for the default key, lists and bans. It may be async. It replaces the framework's
+   * Returns the client's IP address, for default keys and lists. It may be async. It replaces the framework's
    * address, for example to read a header that your proxy overwrites. `undefined` or null: the request has no address, so the
    * request is not on any list of addresses, and fails with `HEADGATE_NO_CLIENT_IP` if the default key needs an address.
    */
   clientIp?: Callback<[request: Req], MaybePromise<string | null | undefined>> | undefined;
-  /** The prefix length of the default key for IPv6, 1 to 128. Addresses with the same prefix count as one client. @default 56 */
+  /** The prefix length of IPv6 keys, 1 to 128. Addresses with the same prefix count as one client. @default 56 */
   ipv6Subnet?: number | undefined;
   /**
    * The cost of a request in units. A whole number from 0 (charges nothing) to 1e12, or an object of numbers by policy name, as in `{
@@ -73,7 +73,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    */
   cost?: Cost | Callback<[request: Req], MaybePromise<Cost>> | undefined;
   /**
-   * The weight of the request's tenant in policies with `share`: a whole number from 1 to 1,000, or a sync or async function of the request.
+   * The weight of the request's tenant in `share`: a whole number from 1 to 1,000, or a sync or async function of the request.
    * @default the policy's weight
    */
   weight?: number | Callback<[request: Req], MaybePromise<number>> | undefined;
@@ -85,7 +85,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    */
   requestId?: Callback<[request: Req], MaybePromise<string | null | undefined>> | undefined;
   /**
-   * The time limit for a denied request to wait in line instead, in order of arrival by key: ms or `'10s'`, up to 366 days. If
+   * The time limit for a denied request to wait in line: ms or `'10s'`, up to 366 days. If
    * `maxWaitingPerKey` requests of a key or `maxWaiting` requests in all already wait, the next request gets 503. A request that is not
    * admitted in time gets `statusCode`: at once if the quota returns later, unless the limiter refunds requests (`skipFailedRequests`,
    * `skipSuccessfulRequests`). A client that leaves loses its place. The denial of a waiting request does not count as an attempt, nor towards a ban.
@@ -100,13 +100,13 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
   /** Clients that are always denied, with 403. Takes precedence over the `allowList`. */
   denyList?: ListOption<Req> | undefined;
   /**
-   * The formats of the header fields that show the quota, or `false` for no fields. Every denial has `Retry-After`, if waiting helps.
+   * The formats of the quota's header fields. Every denial has `Retry-After`, if waiting helps.
    *
    * @default ['draft-6', 'draft-11']
    */
   headers?: HeaderDialect | readonly HeaderDialect[] | false | undefined;
   /**
-   * Shows which key each policy counts, as the parameter `pk` of draft-11. The key is hashed with this secret of at least 16 characters,
+   * Shows the counted key, as `pk` of draft-11. The key is hashed with this secret of at least 16 characters,
    * which must be the same in all processes. `true` uses a secret of this process and is possible only without `store` and `limiter`.
    * `undefined`, as from a missing environment variable, is the same as `false`.
    *
@@ -116,14 +116,14 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
   /** The status of a denial, 400 to 599. Denials by a list always have 403, denials for a failed store 503. @default 429 */
   statusCode?: number | undefined;
   /**
-   * Randomly delays `Retry-After` by up to this time, so that clients do not all return at once: ms or `'30s'`, a second to 366 days.
+   * Randomly delays `Retry-After` by up to this time: ms or `'30s'`, a second to 366 days.
    * `Retry-After` is never too early, and a short wait is at most doubled. The decision and all other fields stay exact.
    *
    * @default no delay
    */
   jitter?: Duration | undefined;
   /**
-   * Answers a denied request: `handler(req, res, decision)`, with the framework's request and response (reply). Status and headers are
+   * Answers a denied request: `handler(req, res, decision)`. Status and headers are
    * already set. Send the answer by the second argument, such as `res.json({ error: 'Slow down' })`: a returned value is not sent.
    */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown> | undefined;
@@ -137,7 +137,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    */
   refundAborted?: boolean | undefined;
   /**
-   * The time for which the slots of a concurrency policy are renewed while a response is being sent: ms or `'12h'`, up to 366 days.
+   * The time for which slots are renewed during a response: ms or `'12h'`, up to 366 days.
    * Afterwards the slots expire with their `lease`. @default '24h'
    */
   renewFor?: Duration | undefined;
@@ -162,7 +162,7 @@ export interface RequestPolicies<Req> {
 export type GivenLimiter = {
   [Option in Exclude<keyof CommonOptions, 'enabled' | 'warnings'>]?: undefined;
 } & {
-  /** A limiter from `createLimiter`, in place of the policy and every other option that creates a limiter. */
+  /** In place of the options that create a limiter. */
   limiter: Limiter;
   policies?: undefined;
 };

@@ -191,7 +191,7 @@ export class Decider {
   }
 
   /**
-   * Decides a request, and charges the cost if every policy admits the request. Returns no promise if the store answers at once.
+   * Decides a request, and charges the cost if every policy admits. Returns no promise if the store answers at once.
    *
    * @throws (or rejects) as `consume`
    */

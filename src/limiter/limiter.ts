@@ -102,7 +102,7 @@ export class Limiter {
   }
 
   /**
-   * Decides a request, and charges the cost if every policy admits the request.
+   * Decides a request, and charges the cost if every policy admits.
    *
    * @param key the client to limit: any string, or an object with a key for each dimension: `{ key: ip, account: 'ada' }`
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`,
@@ -113,7 +113,7 @@ export class Limiter {
   }
 
   /**
-   * Decides like `consume`, but returns the decision itself if the store answers at once, as the memory store does. Errors are then thrown.
+   * Decides like `consume`, but returns the decision itself if the store answers at once, as in memory. Errors are then thrown.
    *
    * @param set the deciding policies, from {@link compile}. @default the limiter's own
    */
@@ -132,7 +132,7 @@ export class Limiter {
   }
 
   /**
-   * Gives units back: the oldest units, and never more than are charged now. For the charge of a single request, call `decision.refund()`
+   * Gives back the oldest units, never more than are charged. For the charge of a single request, call `decision.refund()`
    * instead, and never both, because the store does not know to which request the units belong. With `slotBy`, the key of that dimension is
    * required: see `reset`.
    *
@@ -145,10 +145,10 @@ export class Limiter {
   }
 
   /**
-   * Forgets the charges of a key in this limiter's scope, under the limiter's own policies, the policies of every tier, and the first 100
-   * further shapes from {@link compile}. With a `tier`, only the charges of the tier's policies are forgotten, which several tiers may
-   * share. Of several keys, each is reset. With `slotBy`, the key of the dimension is required. Beside other keys, the key of `slotBy` only
-   * selects the place of the counts; alone, the key itself is reset. A ban stays: see `unban`.
+   * Forgets the charges of a key, by the limiter's policies, those of every tier, and the first 100 further shapes from {@link compile}.
+   * With a `tier`, only the charges of the tier's policies are forgotten, which several tiers may share. Of several keys, each is reset.
+   * With `slotBy`, the key of the dimension is required. Beside other keys, the key of `slotBy` only selects the place of the counts;
+   * alone, the key itself is reset. A ban stays: see `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or the store's error
    */
@@ -157,7 +157,8 @@ export class Limiter {
   }
 
   /**
-   * The quota of a key as customers see it: used and remaining units of each policy, also of untouched and banned keys. Nothing is charged.
+   * The quota of a key as customers see it: used and remaining units of each policy. Untouched and banned keys
+   * have one, too. Nothing is charged.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or the store's
    * error, because `onStoreError` has no usage to return
@@ -192,7 +193,7 @@ export class Limiter {
   }
 
   /**
-   * Gives a key separate limits, at once and in every process that shares the store. Spent units stay spent. The limiter needs the option
+   * Gives a key separate limits, at once and in every process. Spent units stay spent. The limiter needs the option
    * `overrides: true`.
    *
    * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
@@ -207,7 +208,7 @@ export class Limiter {
   }
 
   /**
-   * Gives every key of the limiter different limits, in every process within two seconds. A key's own override is stronger.
+   * Gives every key other limits, in every process within two seconds. A key's own override is stronger.
    *
    * @throws as `override`
    */
@@ -215,13 +216,13 @@ export class Limiter {
     return this.internals.overrides.setAll(change, note);
   }
 
-  /** The current override of a key, or of all keys if `key` is omitted. @returns undefined without an override. @throws as `override` */
+  /** The override of a key, or of all keys without `key`. @returns undefined without an override. @throws as `override` */
   overrideOf(key?: Key): Promise<Override | undefined> {
     return this.internals.overrides.of(key);
   }
 
   /**
-   * Ends the override of a key, or of all keys if `key` is omitted.
+   * Ends the override of a key, or of all keys without `key`.
    *
    * @param note the operator and the reason
    * @returns whether there was an override
@@ -232,8 +233,7 @@ export class Limiter {
   }
 
   /**
-   * Compiles policies for {@link decide}, in this limiter's scope, if the policies are not known when the limiter is made. For known policies, use
-   * `tiers`.
+   * Compiles policies for {@link decide} that are not known when the limiter is made. For known policies, use `tiers`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_DIMENSIONS`
    */
@@ -261,7 +261,7 @@ export class Limiter {
   }
 
   /**
-   * Takes a free slot of the limiter's concurrency policies, and charges the other policies. `decision.release()` gives the slot back, and
+   * Takes a slot of the concurrency policies, and charges the others. `decision.release()` gives the slot back, and
    * `decision.renew()` holds the slot for another lease. `await using` releases the slot at the end of a block. To wait for a slot, call
    * {@link wait}.
    *
@@ -276,11 +276,10 @@ export class Limiter {
   }
 
   /**
-   * Holds an admitted request until its turn, which comes after `delayMs` (leaky bucket with `maxDelay`). Requests leave in order, at the
+   * Holds an admitted request for `delayMs`, until its turn (leaky bucket with `maxDelay`). Requests leave in order, at the
    * leak rate. If the signal is aborted, the requests behind move up, and the last turn goes back to the quota.
    *
-   * @returns the decision, at the request's turn; or a denial with the reason `'queue-full'`, after the charge was given back, as soon as
-   * `maxWaiting` leaves no room
+   * @returns the decision; or, if `maxWaiting` leaves no room, a refunded denial with the reason `'queue-full'`
    * @throws HeadgateError `HEADGATE_ABORTED`, `HEADGATE_CLOSED`, after the charge was given back; or the store's error
    */
   hold(decision: Decision, options: HoldOptions = {}): Promise<Decision> {

@@ -43,7 +43,7 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
   /** The place for state. @default a memory store for this limiter alone */
   store?: Store | undefined;
   /**
-   * Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. Policies outside the tiers are for
+   * Named sets of policies: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. Policies outside the tiers are for
    * requests without a tier.
    */
   tiers?: TierOptions | undefined;
@@ -52,23 +52,23 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
   /** Decide and report, never deny. @default false */
   shadow?: boolean | undefined;
   /**
-   * A switch: `false`, or a function that returns `false`, turns the limiter off. The limiter then admits every request, without asking the
+   * `false` turns the limiter off. The limiter then admits every request, without asking the
    * store, charging, writing or reporting. The function is called for each decision, and must return at once. @default true
    */
   enabled?: boolean | (() => boolean) | undefined;
   /**
-   * The warnings about the set-up to silence: `false` for all, or a list of codes. Each is emitted once per process, as a process warning: see
+   * The warnings to silence; `false` silences all. Each is emitted once per process, as a process warning: see
    * docs/errors.md.
    */
   warnings?: Warnings | undefined;
   /**
-   * The most held (`maxDelay`) and the most waiting requests of this limiter in this process: 1 to 1,000,000.
+   * The most waiting, and the most held, requests in this process: 1 to 1,000,000.
    * Further requests that have to wait are denied (`reason: 'queue-full'`), with one exception: a request whose key has fewer waiting requests
    * than another key replaces the last request of the key with the most waiting requests. The option only concerns requests that wait: an
    * adapter holds requests of a leaky bucket with `maxDelay`, and denies every other request at once. @default 10_000
    */
   maxWaiting?: number | undefined;
-  /** The most waiting or held requests with the same key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, rounded down, but at least 1 */
+  /** The most waiting or held requests of a key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, rounded down, but at least 1 */
   maxWaitingPerKey?: number | undefined;
   /**
    * Whether operators can change limits at run time. See `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/overrides.md. Each
@@ -76,17 +76,17 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    */
   overrides?: boolean | undefined;
   /**
-   * Called once for each first crossing of a policy's `thresholds` in a window. Of all processes, only the process whose request crossed the
+   * Called once when a key crosses a threshold in a window. Of all processes, only the process whose request crossed the
    * threshold calls it. An error that the function throws becomes a process warning. If that process must not lose an event when it is killed, use the
    * store's option `thresholds: 'stream'`. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md.
    */
   onThreshold?: ((event: ThresholdEvent) => void) | undefined;
   /**
-   * The time for which the ids of charged requests are remembered: `'1s'` to `'366d'`. See `ConsumeOptions`: `id`. @default '10m'
+   * The time for which ids are remembered: `'1s'` to `'366d'`. See `ConsumeOptions`: `id`. @default '10m'
    */
   idsFor?: Duration | undefined;
   /**
-   * The most repetitions of an id that are not charged, within `idsFor`: 1 to 1,000,000. Later ones are charged like new requests, because a
+   * The most repetitions of an id that are not charged: 1 to 1,000,000. Later ones are charged like new requests, because a
    * client that chooses its ids could otherwise repeat one id for ever. @default 5
    */
   repeats?: number | undefined;
@@ -104,7 +104,7 @@ export interface LimiterOptions extends CommonOptions {
 /** Several policies that decide together. */
 export interface JointPolicies {
   /**
-   * 1 to 32 policies with different names, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A single policy may be its
+   * Policies as data or text: `['300/1m', { limit: 5, window: '1s' }]`. A single policy may be its
    * text alone. Either every policy charges a request, or no policy does.
    */
   policies: StrictPolicies;
@@ -113,7 +113,7 @@ export interface JointPolicies {
 /** Tiers without other policies, so that each request must have a tier. */
 export interface OnlyTiers {
   policies?: undefined;
-  /** Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. */
+  /** Named sets of policies: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. */
   tiers: TierOptions;
 }
 
@@ -190,7 +190,7 @@ export interface ConsumeOptions extends TierOption {
 /** Options of `consume`. */
 export interface RequestOptions extends ConsumeOptions {
   /**
-   * The request's id, 1 to 255 characters, such as the number of an order or a job. A repetition, from any process, gets the decision of the
+   * The request's id, 1 to 255 characters. A repetition, from any process, gets the decision of the
    * charged request again (`repeated: true`), and charges nothing, at most `repeats` times. Verify an id that a client sends, because a client
    * could send different requests with one id: see https://github.com/headgate/headgate/blob/main/docs/request-ids.md. A denied request
    * charges nothing, so its id can be tried again. Ids of different keys are different. Needs a limiter without concurrency policies.
@@ -205,7 +205,7 @@ export interface WaitOptions extends ConsumeOptions {
   /** Ends the wait when it is aborted. */
   signal?: AbortSignal | undefined;
   /**
-   * The order of the requests of this process that wait for the same key without a turn: the highest number, from -1,000 to 1,000, goes first. A
+   * The order of this process' requests for the same key that have no turn: the highest, from -1,000 to 1,000, goes first. A
    * full line refuses requests of every priority. @default 0
    */
   priority?: number | undefined;

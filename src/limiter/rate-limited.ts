@@ -33,7 +33,7 @@ import { deniedError } from './waiting/wait-errors.js';
 /** The limiter to use, or the options of a new limiter. `Own` are options with a different meaning here. */
 export type LimitedBy<Own extends string = never> =
   | ({
-      /** A limiter made by `createLimiter`, in place of options. */
+      /** In place of the options that create a limiter. */
       limiter: Limiter;
     } & { [Option in Exclude<keyof (LimiterOptions & NoPolicy & JointPolicies), Own>]?: undefined })
   | (CreateLimiterOptions & { limiter?: undefined });
@@ -50,14 +50,14 @@ export interface CallOptions<
    * Policies with `by` need the option. @default all calls share one quota
    */
   key?: ((this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>) | undefined;
-  /** The limiter's tier for a call: a name, or a function of the arguments. @default the policies outside the tiers */
+  /** The tier of a call. @default the policies outside the tiers */
   tier?: Tier | ((this: This, ...args: KeyArgs) => MaybePromise<Tier | undefined>) | undefined;
-  /** Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each call chooses one. */
+  /** Named sets of policies: `{ free: '100/1m', pro: '1000/1m' }`. Each call chooses one. */
   tiers?: TiersWith<Tier> | undefined;
   /** Whole units, 0 (only look) to 1e12, or units by policy name, or a function of the arguments. @default 1 */
   cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>) | undefined;
   /**
-   * Whether to wait until the call is admitted, without a limit or up to `timeout`. With a `timeout`, at most `maxWaiting` calls wait, and
+   * Whether to wait until the call is admitted. With a `timeout`, at most `maxWaiting` calls wait, and
    * `maxWaitingPerKey` of a key; without the option `key` the calls share a single key. Without a `timeout`, any number of calls wait, unless
    * you set these options. @default false
    */
@@ -68,13 +68,13 @@ export interface CallOptions<
 export type Fallback<This, Args extends unknown[], Result> =
   | { fallback?: undefined; passArgs?: undefined }
   | {
-      /** A function, or the name of a method of the same object. Without a fallback, a denied call throws `HEADGATE_DENIED`. */
+      /** Answers a denied call. Without a fallback, a denied call throws `HEADGATE_DENIED`. */
       fallback: string | symbol | ((this: This) => Result);
       /** Whether the fallback gets the arguments of the call. @default false */
       passArgs?: false | undefined;
     }
   | {
-      /** A function, or the name of a method of the same object. It gets the arguments of the call. */
+      /** Answers a denied call. It gets the arguments of the call. */
       fallback: string | symbol | ((this: This, ...args: Args) => Result);
       /** Whether the fallback gets the arguments of the call. @default false */
       passArgs: true;

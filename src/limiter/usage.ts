@@ -11,7 +11,7 @@ import { overrideBy, policyBy, readRecords } from './overrides/read-records.js';
 export interface PolicyUsage {
   /** The policy's name. */
   readonly name: string;
-  /** The key whose quota the policy counts: the request's key, or its key of the policy's dimension (`by`). */
+  /** The counted key: the request's, or that of the policy's dimension (`by`). */
   readonly key: string;
   /** Units per window, or slots, as the key's override sets them. */
   readonly limit: number;

@@ -49,7 +49,7 @@ export type RateLimitOptions<Tier extends string = string> = HttpOptions<
 
 /** The options of the plugin: its own quota, and the defaults for the limiters of routes. */
 export type RateLimitPluginOptions = RateLimitOptions & {
-  /** Whether to limit every route of this context without a `config.rateLimit`, and the context's 404s. @default true */
+  /** Whether to limit this context's 404s, and its routes without a `config.rateLimit`. @default true */
   global?: boolean | undefined;
 };
 

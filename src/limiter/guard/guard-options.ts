@@ -15,17 +15,17 @@ export interface FailureOptions {
    */
   localShare?: number | undefined;
   /**
-   * The store's time for an answer after the question is sent, `'1ms'` to `'1m'`. The time in which this process is busy, and cannot read
+   * The store's time to answer, `'1ms'` to `'1m'`. The time in which this process is busy, and cannot read
    * answers, does not count. @default '100ms'
    */
   timeout?: Duration | undefined;
   /**
-   * The time for which a question waits for a connection until the store has answered once, `'1ms'` to `'1m'`. Afterwards, or if `timeout` is
+   * The time to wait for a connection until the store has answered once, `'1ms'` to `'1m'`. Afterwards, or if `timeout` is
    * longer, `timeout` applies. A refused connection fails at once. @default '2s'
    */
   connectTimeout?: Duration | undefined;
   /**
-   * Called when the store, or one server of a cluster, goes down or comes back. Also, with `lastError`, when the file of a SQLite store was
+   * Called when a store or server goes down or comes back. Also, with `lastError`, when the file of a SQLite store was
    * deleted, emptied or replaced. Errors of the function become process warnings.
    */
   onHealth?: ((health: Health) => void) | undefined;

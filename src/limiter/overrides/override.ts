@@ -23,7 +23,7 @@ export interface OverrideNote extends BanNoteOptions {
   /** The duration: ms or `'1d'`, up to 366 days. By default the override lasts until it is removed. */
   for?: Duration | undefined;
   /**
-   * The end, instead of a duration: a `Date`, ms since 1970, or an ISO 8601 text, in the future and within a hundred years. The store's
+   * The end, instead: a `Date`, ms since 1970, or an ISO 8601 text, within a hundred years. The store's
    * clock measures the time that is left, so the override may end some milliseconds later over a network.
    */
   until?: Date | number | string | undefined;

@@ -17,7 +17,7 @@ import { LimiterCounts, type CountedLimiter } from './traffic-counts.js';
 /** Counts of decisions, for operators. */
 export interface CountOptions {
   /**
-   * Counts the key of one in this many decisions, with this weight, beyond 500 decisions of a second: 1 to 10,000.
+   * Counts the key of one in this many decisions beyond 500 a second: 1 to 10,000.
    * Limiters and policies are counted exactly.
    * @default 16
    */

@@ -4,8 +4,7 @@ import type { Clock, Store } from '../../contract/store.js';
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
   /**
-   * The current time in whole milliseconds since the epoch, for tests. @default Date.now, looked up at each decision, so that fake timers
-   * work
+   * For tests: the time in whole ms since the epoch. @default Date.now
    */
   clock?: Clock | undefined;
   /**
@@ -27,11 +26,11 @@ export interface MemoryStoreOptions {
    * hand. Of each kind, the key that is free soonest is evicted.
    */
   onFull?: 'admit' | 'deny' | undefined;
-  /** `'stream'`: crossings of thresholds are also kept for `admin.thresholds`, the last 100,000. @default false */
+  /** `'stream'`: the last 100,000 crossings are kept for `admin.thresholds`. @default false */
   thresholds?: 'stream' | false | undefined;
-  /** Counts decisions by limiter, policy and key from the creation of the first `createAdmin` or dashboard on. @default true */
+  /** Counts decisions from the first `createAdmin` or dashboard on. @default true */
   counts?: boolean | undefined;
-  /** The store's warnings to silence: `false` for all, or a list of codes. See docs/errors.md. */
+  /** The warnings to silence; `false` silences all. See docs/errors.md. */
   warnings?: Warnings | undefined;
 }
 

@@ -29,13 +29,13 @@ export type { PostgresClient, PostgresPool, PostgresResult } from './pool.js';
 /** The options of the tables. */
 export interface PostgresSchemaOptions {
   /**
-   * The name of the table of state: at most 53 letters, digits and underscores, optionally with a schema (`'limits.headgate'`). Letters keep their
+   * The table of state: at most 53 letters, digits and underscores. A schema may come first: `'limits.headgate'`. Letters keep their
    * case. The names of the tables beside it begin with this name.
    * @default 'headgate'
    */
   table?: string | undefined;
   /**
-   * Whether the table of state is UNLOGGED. Decisions then write no log, are faster and put no load on replicas. A crash of the server empties an
+   * Whether the table is UNLOGGED. Decisions then write no log, are faster and put no load on replicas. A crash of the server empties an
    * unlogged table, and a failover to a replica starts with an empty table, so that all counts, bans and overrides begin anew. Pass `false`
    * if counts, bans and overrides must survive.
    *
@@ -53,12 +53,12 @@ export interface PostgresStoreOptions extends PostgresSchemaOptions {
    */
   hashKeys?: string | false | undefined;
   /**
-   * `'stream'`: crossings of thresholds are kept until they are read. Each is written to a table, in the transaction that charges, so that
+   * `'stream'`: crossings are kept until they are read. Each is written to a table, in the transaction that charges, so that
    * no crash of a process or of the server loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
    */
   thresholds?: 'stream' | false | undefined;
   /**
-   * Counts decisions by limiter, policy and key, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
+   * Counts decisions, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
    * the counts are written once a second, in a transaction of their own, while there are decisions. `false` switches this off.
    *
    * @default true, or `false` with a `clock`

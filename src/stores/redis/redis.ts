@@ -55,7 +55,7 @@ export interface RedisStoreOptions {
    */
   hashKeys?: string | false | undefined;
   /**
-   * The time for which a denial may be repeated without a call to the server: at least `'1ms'`, or `false`. A remembered denial ends
+   * The time for which a denial is repeated without a call: at least `'1ms'`, or `false`. A remembered denial ends
    * earlier when the server would admit, and at once when this store returns units, resets or unbans. Units returned by other processes are
    * noticed after this time at the latest. See https://github.com/headgate/headgate/blob/main/docs/hot-keys.md.
    *
@@ -63,27 +63,27 @@ export interface RedisStoreOptions {
    */
   localDenials?: Duration | false | undefined;
   /**
-   * Decide on hot keys in this process, from slices of quota that are charged in advance. No limit is exceeded. Pass `true`, or `{ size,
+   * Decides on hot keys in this process, from quota that is charged in advance. No limit is exceeded. Pass `true`, or `{ size,
    * hold }`. See https://github.com/headgate/headgate/blob/main/docs/hot-keys.md.
    *
    * @default false
    */
   slices?: boolean | SliceOptions | undefined;
   /**
-   * The interval at which the store publishes its limiters in Redis, for `headgate limits` and other commands: at least `'1ms'`. `false`, or a `clock`,
+   * The interval at which limiters are published for commands: at least `'1ms'`. `false`, or a `clock`,
    * switches this off. Bans are recorded in any case. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
    * @default '30s', or `false` over HTTP
    */
   publish?: Duration | false | undefined;
   /**
-   * Counts decisions by limiter, policy and key, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
+   * Counts decisions, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
    * the counts are written to Redis once a second. `false` switches this off.
    *
    * @default true, or `false` over HTTP or with a `clock`
    */
   counts?: boolean | CountOptions | undefined;
   /**
-   * `'stream'`: crossings of thresholds are kept until they are read. Each is appended to a stream in Redis, in the step that charges, so
+   * `'stream'`: crossings are kept until they are read. Each is appended to a stream in Redis, in the step that charges, so
    * that no crash of a process loses it. `admin.thresholds` reads the stream. Not for a cluster. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
    */
   thresholds?: 'stream' | false | undefined;

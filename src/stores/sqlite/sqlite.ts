@@ -20,7 +20,7 @@ export type { SqliteDatabase, SqliteStatement } from './driver.js';
 /** The options of {@link sqliteStore} in addition to the database. */
 export interface SqliteStoreOptions {
   /**
-   * The durability of the last moments before a power failure. The death of a process never loses data. If
+   * The durability before a power failure. The death of a process never loses data. If
    * the machine itself fails, `'normal'` may lose the last seconds. `'full'` does not, but waits for the disk at each transaction. `'off'`
    * never waits for the disk, and a failure of the machine may leave an unreadable file.
    * @default 'normal'
@@ -33,12 +33,12 @@ export interface SqliteStoreOptions {
    */
   hashKeys?: string | false | undefined;
   /**
-   * `'stream'`: crossings of thresholds are kept until they are read. Each is written to a table of the file, in the transaction that
+   * `'stream'`: crossings are kept until they are read. Each is written to a table of the file, in the transaction that
    * charges, so that no crash of a process loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
    */
   thresholds?: 'stream' | false | undefined;
   /**
-   * Counts decisions by limiter, policy and key, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
+   * Counts decisions, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
    * the counts are written once a second, in a transaction of their own, while there are decisions. `false` switches this off.
    *
    * @default true, or `false` with a `clock`

@@ -23,7 +23,7 @@ type NestOptions<Tier extends string = string> = HttpOptions<ExecutionContext, a
 
 /** The options of {@link RateLimitModule}: its own quota, and the defaults for decorators. */
 export type RateLimitModuleOptions<Tier extends string = string> = NestOptions<Tier> & {
-  /** Whether the guard limits handlers without a decorator, by the module's own quota. @default true */
+  /** Whether the guard limits handlers without a decorator, by the module's quota. @default true */
   global?: boolean | undefined;
 };
 

@@ -10,7 +10,7 @@ export interface SliceOptions {
    * @default 10000
    */
   size?: number | undefined;
-  /** The time for which the process keeps units before it returns the rest: `'1ms'` to `'1s'`. @default '100ms' */
+  /** The time for which units are kept before they are returned: `'1ms'` to `'1s'`. @default '100ms' */
   hold?: Duration | undefined;
 }
 
