@@ -669,7 +669,7 @@ describe('overrides: refused changes', () => {
     [one, '5/1m', {}, 7, 'HEADGATE_INVALID_KEY', /7/],
     [one, '5/1m', {}, undefined, 'HEADGATE_INVALID_KEY', /overrideAll/],
     [one, '5/1m', {}, { org: 'acme' }, 'HEADGATE_UNKNOWN_DIMENSION', /org/],
-    [two, '5/1m', {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /org: '1000\/1m', other/],
+    [two, '5/1m', {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /org: '10\/1m', other: '10\/1h'/],
     [two, { limit: 5 }, {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /policies/],
     [two, { minute: { limit: 5 } }, {}, { org: 'acme' }, 'HEADGATE_UNKNOWN_OPTION', /minute/],
     [two, { org: { limit: 0 } }, {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /limit/],
