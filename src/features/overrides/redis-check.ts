@@ -46,7 +46,7 @@ export async function findEffectless(
     const more = idle.length > MAX_NAMES ? `, and ${idle.length - MAX_NAMES} more` : '';
     return warning(
       `Overrides without effect, because they cannot be read or name policies that the limiter no longer has: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
-        `Remove or replace them: see "Changing limits without a deployment" in ${DOCS}/overrides.md.`,
+        `Remove or replace them: see ${DOCS}/overrides.md#what-to-know.`,
     );
   } catch (error) {
     const words = error instanceof Error ? plainWords(error.message) : String(error);
