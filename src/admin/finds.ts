@@ -1,4 +1,5 @@
 import { algorithms, type Kernel } from '../algorithms/index.js';
+import { countsSlots } from '../contract/compile-policies.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 import type { Hash } from '../stores/keys.js';
 import type { Whose } from './owners.js';
@@ -113,7 +114,7 @@ export function useIn({ limit, burst = limit, remaining, share, used }: PolicyVe
  */
 export function lacksSlots(policies: readonly PolicyVerdict[]): boolean {
   const denying = policies.filter(({ allowed, shadow }) => !allowed && !shadow);
-  return denying.length > 0 && denying.every(({ algorithm }) => algorithm === 'concurrency');
+  return denying.length > 0 && denying.every(({ algorithm }) => countsSlots(algorithm));
 }
 
 /** The verdicts of a decision with their policies. */

@@ -1,5 +1,4 @@
 import { byDenials, type KeyRates, type Rates } from './rates.js';
-import type { TenantView } from './tenants.js';
 
 /**
  * The requests a second of a tenant in a shared limit. Processes count a request for the key of the policy that decided it: that of the tenant
@@ -10,7 +9,7 @@ import type { TenantView } from './tenants.js';
 export function ratesOfTenant(
   rates: readonly KeyRates[],
   { dimension, within, key }: Required<Pick<KeyRates, 'dimension' | 'within' | 'key'>>,
-): Rates & { readonly deniedBy: TenantView['deniedBy'] } {
+): Rates & { readonly deniedBy: readonly { readonly policy: string; readonly denied: number }[] } {
   const text = textOf({ dimension, key });
   const own = rates.filter(
     (each) => textOf(each) === text && (each.within === undefined || each.within === within),

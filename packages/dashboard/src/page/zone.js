@@ -30,19 +30,26 @@ export function switchZone() {
 
 const zoneOptions = () => (isUtc ? { timeZone: 'UTC' } : {});
 
-/** The time of day. @param {number | string} at */
-const clockTime = (at) =>
-  new Date(at).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', ...zoneOptions() });
+/** The formats of each zone. A format takes as long to make as hundreds of texts. @type {Map<string, Intl.DateTimeFormat>} */
+const formats = new Map();
+
+const FORMATS = /** @type {const} */ ({
+  clock: { hour: '2-digit', minute: '2-digit' },
+  day: { day: 'numeric', month: 'short' },
+  date: {},
+});
+
+/** @param {keyof typeof FORMATS} name @param {number | string} at */
+function formatted(name, at) {
+  const id = `${name} ${isUtc}`;
+  const format = formats.get(id) ?? new Intl.DateTimeFormat('en-GB', { ...FORMATS[name], ...zoneOptions() });
+  formats.set(id, format);
+  return format.format(new Date(at));
+}
 
 /** The day and the time of day. @param {number | string} at */
-export function fullTimeOf(at) {
-  const day = new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', ...zoneOptions() });
-  return `${day} ${clockTime(at)} ${zone()}`;
-}
+export const fullTimeOf = (at) => `${formatted('day', at)} ${formatted('clock', at)} ${zone()}`;
 
 /** The time of day, with the day if it is another one. @param {number | string} at */
-export function atTime(at) {
-  const day = (/** @type {number | string} */ time) =>
-    new Date(time).toLocaleDateString('en-GB', zoneOptions());
-  return day(at) === day(Date.now()) ? clockTime(at) : fullTimeOf(at);
-}
+export const atTime = (at) =>
+  formatted('date', at) === formatted('date', Date.now()) ? formatted('clock', at) : fullTimeOf(at);
