@@ -68,7 +68,7 @@ export function changeOf({ sets, isTiered, at, factor }) {
  * @param {any} change
  * @returns {{ tier: string, part: any, to: string | undefined, mark: string }[]} `to` is undefined if the limit ends
  */
-export function effectsOf({ sets }, change) {
+function effectsOf({ sets }, change) {
   if (change === undefined) return [];
   const target = sets.find((/** @type {any} */ { tier }) => tier !== '' && tier === change.tier);
   return sets.flatMap((/** @type {any} */ { tier, parts }) =>
