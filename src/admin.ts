@@ -42,6 +42,7 @@ export type {
   OverriddenKey,
   RemoveOverrideOptions,
 } from './admin/overrides.js';
+export { banRuleOf } from './admin/override-doubts.js';
 export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';

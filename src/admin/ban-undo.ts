@@ -1,11 +1,11 @@
 import { NO_NOTE } from '../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { SAME_END_MS } from './bans.js';
+import { ownerIn } from './bans-since.js';
 import { warnings, type Context } from './context.js';
 import type { BannedByImport } from './import-bans.js';
 import { notesIn } from './local-log.js';
 import type { LoggedChange } from './log.js';
-import { whoseOf } from './owners.js';
 import { notNoted, subjectIn } from './scope.js';
 import type { ListedChange, Owner, State } from './state.js';
 import { typedKey } from './typed-keys.js';
@@ -48,12 +48,9 @@ const whoOfMany = ({ who }: ListedChange): string => who.slice(0, who.indexOf(':
 
 /** @throws HeadgateError `HEADGATE_CANNOT_UNDO` if the store needs a key of which the log has only the hash */
 function ownerOfText(state: State, who: string): Owner {
-  const { name, key, dimension } = whoseOf(who, undefined)!;
-  try {
-    return state.ownerOf(name, key!, dimension);
-  } catch {
-    throw cannot('the log has only the hashes of some keys');
-  }
+  const owner = ownerIn(state, who);
+  if (!owner) throw cannot('the log has only the hashes of some keys');
+  return owner;
 }
 
 /** The way back from a ban or an unban. */

@@ -76,8 +76,8 @@ function isOf(who: string, overridden: Overridden): boolean {
   return overridden.key === undefined || (whose.key === overridden.key && isOfDimension(whose, overridden));
 }
 
-/** The owner of a logged change. Undefined if the log has only the hash of the key, and the store needs the key. */
-function ownerIn(state: State, who: string): Owner | undefined {
+/** The owner of a logged key. Undefined if the log has only the hash of the key, and the store needs the key. */
+export function ownerIn(state: State, who: string): Owner | undefined {
   const { name, key, dimension } = whoseOf(who, undefined)!;
   try {
     return state.ownerOf(name, key!, dimension);

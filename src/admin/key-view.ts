@@ -26,8 +26,9 @@ export interface KeyView {
   /** Absent for the policies for requests without a tier. */
   readonly tier?: string;
   /**
-   * Whether requests of the key may have this tier: its policies read every state that the key has used, and the key has not used more than one
-   * of its limits. If no tier is such, those are that read one of these states. A limiter certainly denies a key only if all its likely tiers deny it, because tiers with equal windows share their charges.
+   * Whether requests of the key may have this tier: its policies read every state that the key has used, and no limit of it is exceeded. If no
+   * tier fits, each one that reads one of these states counts as likely. A limiter certainly denies a key only if all its likely tiers deny it,
+   * because tiers with equal windows share their charges.
    */
   readonly likely: boolean;
   /** The cost of the verdicts. */

@@ -6,7 +6,7 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { canonicalText } from '../contract/policy-text.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
-import type { Published } from './published.js';
+import type { Configuration, Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 
 /** A checked change of a limiter. */
@@ -97,16 +97,30 @@ function ofTiers(
   return [{ code: 'ALL_TIERS', message }];
 }
 
+const banning = (configurations: readonly Configuration[]): Configuration | undefined =>
+  configurations.find(({ ban, shadow }) => ban && ban.after > 0 && !shadow);
+
+/**
+ * The denials after which a limiter bans a key, and the length of the first ban: `'100 denials in 5m, for 10m'`. Undefined if denials never ban.
+ *
+ * @param configurations those of the limiter's processes
+ */
+export function banRuleOf(configurations: readonly Configuration[]): string | undefined {
+  const ban = banning(configurations)?.ban;
+  return ban ? `${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}` : undefined;
+}
+
 /** The bans by denials that a lower limit may cause. */
 function ofBans({ scopes }: Published, differences: readonly Difference[], { name }: Change): AdminWarning[] {
-  const banning = scopes.get(name)?.find(({ ban, shadow }) => ban && ban.after > 0 && !shadow);
-  const { ban, banBy = DEFAULT_DIMENSION } = banning ?? {};
+  const configurations = scopes.get(name) ?? [];
+  const rule = banRuleOf(configurations);
+  const banBy = banning(configurations)?.banBy ?? DEFAULT_DIMENSION;
   const isLower = differences.some(
     ({ policy, direction }) => direction === 'lower' && policy.by === banBy && !policy.shadow,
   );
-  if (!ban || !isLower) return [];
+  if (rule === undefined || !isLower) return [];
   const message =
-    `${JSON.stringify(name)} bans a key after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}, so keys that ` +
+    `${JSON.stringify(name)} bans a key after ${rule}, so keys that ` +
     'do not slow down under the lower limit may be banned. These bans stay when the override ends.';
   return [{ code: 'MAY_BAN', message }];
 }

@@ -1,5 +1,5 @@
 import { checkBoolean, checkShape } from '../common/validate.js';
-import { checkNote, type BanNote } from '../contract/ban-options.js';
+import type { BanNote } from '../contract/ban-options.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -15,6 +15,7 @@ import { bansSince, endBans, stillBanned, type BannedSince } from './bans-since.
 import {
   checkChange,
   checkName,
+  noteOf,
   warnings,
   type Context,
   type KeyChangeOptions,
@@ -171,13 +172,10 @@ export function overrideFunctions(context: Context) {
 
   /** Ends an override, and with `unban` the bans by denials since it began. */
   async function end(limiter: Limiter, name: string, found: Found): Promise<Omit<OverrideResult, 'name'>> {
-    const { by, reason, unban } = found.wish;
+    const { unban } = found.wish;
     const key = keyFor(found);
     const since = (await limiter.overrideOf(key))?.since;
-    const note = checkNote('removeOverride', {
-      ...(by !== undefined && { by }),
-      ...(reason !== undefined && { reason }),
-    });
+    const note = noteOf('removeOverride', found.wish);
     const replaced = await limiter.removeOverride(key, given(note));
     const bans = await bansSince(state, { name, ...found }, since);
     if (unban) await endBans(context, bans, note);

@@ -237,6 +237,8 @@ for (const kind of serverKinds) {
       expect((await headgate(['key', 'wild', ...where])).stdout).to.contain(
         'banned by denials or the program',
       );
+      await limiter.ban('noted', '1h', { reason: 'spam' });
+      expect((await headgate(['key', 'noted', ...where])).stdout).to.contain('banned: spam');
     });
 
     it('the log is read in pages, each entry once, by ranges that Redis 6.0 has', async () => {

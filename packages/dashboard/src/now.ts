@@ -1,6 +1,6 @@
 import {
+  banRuleOf,
   silentMs,
-  toText,
   withoutPage,
   withoutSecrets,
   type Admin,
@@ -302,7 +302,7 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
     dynamic: most?.dynamic ?? false,
     bans: configurations.some(({ ban }) => ban !== null),
     bansBy: [...new Set(configurations.flatMap(({ ban, banBy = 'key' }) => (ban ? [banBy] : [])))],
-    banRule: ruleOf(configurations),
+    banRule: banRuleOf(configurations) ?? null,
     slots: traits.holdsSlots,
     overridden: overridden?.keys ?? null,
     isOverridden: (overridden?.all ?? null) !== null,
@@ -312,11 +312,6 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
     rates: { admitted, denied, degraded, waiting, held, slots },
     causes: causes.sort((a, b) => b.denied - a.denied).slice(0, 3),
   };
-}
-
-function ruleOf(configurations: LimiterView['configurations']): string | null {
-  const ban = configurations.find((each) => each.ban && each.ban.after > 0 && !each.shadow)?.ban;
-  return ban ? `${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}` : null;
 }
 
 function sparkOf({ admitted, denied, degraded, use }: Pick<LimiterHistory, Column | 'use'>): Spark {

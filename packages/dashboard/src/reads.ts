@@ -186,7 +186,11 @@ export class Reads {
         changes.push(changeRow(change, (each) => each as never));
       if (changes.length === LOGGED_OF_KEY || ++scanned === SCANNED_OF_KEY) break;
     }
-    return { key, isNetwork, views: views satisfies KeyView[], changes };
+    const shown = views.map((view) => ({
+      ...view,
+      lacksSlots: view.reason !== 'banned' && lacksSlots(view.policies),
+    }));
+    return { key, isNetwork, views: shown satisfies KeyView[], changes };
   }
 
   /** The decisions of the last hour by the minute, or of the last day by ten minutes, as the first screen has those of the last minutes. */

@@ -55,7 +55,7 @@ export interface KoaContext {
   };
 }
 
-/** Returns Koa's proxy settings. Without a count, the first address of X-Forwarded-For is the client. Another field has no addresses of others. */
+/** Returns Koa's proxy settings. Without `maxIpsCount`, the client is the first address of X-Forwarded-For, which anybody can send. */
 export function koaProxy({ app, req: { headers, socket } }: KoaContext): Proxies {
   const isList = app.proxyIpHeader.toLowerCase() === 'x-forwarded-for';
   const isAnybody = isList && !(app.maxIpsCount > 0);

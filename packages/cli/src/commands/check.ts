@@ -1,9 +1,10 @@
 import { createAdmin, type Admin, type Outage, type ProcessState } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
-import { CliError, EXIT } from '../errors.js';
+import { EXIT } from '../errors.js';
 import { count, many, printable, table, utc, type Table } from '../format.js';
 import { writeAnswer, type Io } from '../io.js';
 import { timeoutOf, withState } from '../open.js';
+import { withinLimit } from '../time-limit.js';
 
 export function register(program: CliCommand, io: Io): void {
   program
@@ -36,7 +37,11 @@ async function check(options: Options, io: Io): Promise<void> {
     try {
       const findings = [
         ...(options.sqlite === undefined ? [connected(connectMs)] : []),
-        ...(await within(left, findingsOf(admin), timeout)),
+        ...(await withinLimit(
+          left,
+          findingsOf(admin),
+          `The check has not ended within ${timeout} ms. --timeout sets the limit.`,
+        )),
       ];
       const holds = findings.every(({ level }) => level !== 'error');
       if (!holds) io.exitCode = EXIT.failed;
@@ -101,16 +106,6 @@ function outageLine({ from, to, degraded }: Outage): Line {
   const [start, end] = [from, to].map((at) => utc(new Date(at).toISOString()).slice(11, 16));
   const message = `The store was down or late between ${start} and ${end} UTC: ${many(degraded, 'decision')} without it.`;
   return { level: 'warning', code: 'outages', message };
-}
-
-/** Waits for the rest of the time limit. @throws CliError `UNREACHABLE` */
-function within<T>(left: number, answer: Promise<T>, timeout: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const message = `The check has not ended within ${timeout} ms. --timeout sets the limit.`;
-    timer = setTimeout(() => reject(new CliError('UNREACHABLE', message)), left);
-  });
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }
 
 const COLUMNS: Table<Line> = {

@@ -1,7 +1,7 @@
 import { type KeyView, lacksSlots, overrideJson, type PolicyVerdict } from 'headgate/admin';
 import { integer, keyOptionsOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT } from '../errors.js';
-import { banNote, duration, many, printable, table, type Table, untilSlot } from '../format.js';
+import { byText, duration, many, printable, table, type Table, untilSlot } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
@@ -123,6 +123,6 @@ function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): s
 }
 
 const notesOf = ({ bannedForMs, bannedBy, banReason, override }: KeyView): string[] => [
-  ...(bannedForMs > 0 ? [`banned by ${banNote(bannedBy, banReason)}`] : []),
+  ...(bannedForMs > 0 ? [`banned${byText(bannedBy, banReason)}`] : []),
   ...(override ? [`override${override.all ? ' of all keys' : ''}: ${changeText(override.change)}`] : []),
 ];

@@ -1,7 +1,7 @@
 import { type KeyView, lacksSlots, overrideJson, type PolicyVerdict } from 'headgate/admin';
 import { integer, keyOptionsOf, nameOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT, usageError } from '../errors.js';
-import { duration, noteText, printable, table, untilSlot, utc, type Table } from '../format.js';
+import { byText, duration, noteText, printable, table, untilSlot, utc, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
@@ -72,9 +72,7 @@ async function print(view: KeyView, io: Io): Promise<void> {
 }
 
 function banText({ bannedForMs, bannedBy: by, banReason: reason }: KeyView): string {
-  const isByDenials = by === null && reason === null;
-  const operator = isByDenials ? ' by denials or the program' : by === null ? '' : ` by ${printable(by)}`;
-  return `banned for ${duration(bannedForMs)}${operator}${reason === null ? '' : `: ${printable(reason)}`}`;
+  return `banned for ${duration(bannedForMs)}${byText(by, reason)}`;
 }
 
 function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>): string {

@@ -1,5 +1,6 @@
 import { createConnection, isIP } from 'node:net';
-import { CliError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
+import { withinLimit } from '../time-limit.js';
 
 /** The parts of a server's URL. */
 export interface Address {
@@ -87,12 +88,8 @@ const timeLeft = ({ timeout, deadline = Infinity }: Target): number =>
 
 /** Waits for an answer, up to the user's timeout or the deadline. @throws CliError `UNREACHABLE`, or the rejection of `answer` */
 export function within<T>(target: Target, answer: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const message = `${showAddress(target.address)} has not answered within ${target.timeout} ms. --timeout sets the limit.`;
-    timer = setTimeout(() => reject(new CliError('UNREACHABLE', message)), timeLeft(target));
-  });
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+  const message = `${showAddress(target.address)} has not answered within ${target.timeout} ms. --timeout sets the limit.`;
+  return withinLimit(timeLeft(target), answer, message);
 }
 
 /** The part of the time limit for the question whether a port speaks Redis without TLS. A running server answers at once. */

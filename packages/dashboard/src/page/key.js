@@ -144,8 +144,11 @@ const recordedIn = (views, { dimension }) => [
   ),
 ];
 
+/** The units that a key may have: a bucket's burst, the share of a tenant, or the limit. @param {any} policy @returns {number} */
+const quotaOf = ({ limit, burst = limit, share = burst }) => share;
+
 /** @param {any} policy */
-const isUsed = ({ limit, share = limit, remaining, used = share - remaining }) => used > 0;
+const isUsed = (policy) => (policy.used ?? quotaOf(policy) - policy.remaining) > 0;
 
 /** The places with charges that a reset in the dimension of an answer leaves. @param {any[]} views @param {any} view @returns {string[]} */
 const chargedElsewhere = (views, { dimension }) => [
@@ -189,8 +192,7 @@ function Network({ of, parts }) {
 /** @param {any} props */
 function Answer({ view, row, typed, names, left, isFirst }) {
   const { name, dimension, within, tier, likely, allowed, reason, retryAfterMs } = view;
-  const { policies, bannedForMs, override, warnings } = view;
-  const lacksSlots = reason !== 'banned' && ofSlots(policies);
+  const { policies, bannedForMs, override, warnings, lacksSlots } = view;
   const state = allowed === null ? 'unknown' : allowed ? 'admitted' : 'denied';
   const subject = {
     ...{ name, key: typed },
@@ -212,7 +214,8 @@ function Answer({ view, row, typed, names, left, isFirst }) {
     ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : ' by denials or the program'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
     ${override && html`<p>Override${override.all ? ' of all keys' : ''}${override.by ? html` by <b>${printable(override.by)}</b>` : ''}: <code>${limitsText(override.change)}</code>${override.until ? `, ${span(new Date(override.until).getTime() - Date.now())} left` : ''}${override.reason ? html`: ${printable(override.reason)}` : ''}</p>`}
     ${policies.map((/** @type {any} */ policy) => {
-      const { limit, burst = limit, share = burst } = policy;
+      const { limit } = policy;
+      const share = quotaOf(policy);
       const used = Math.max(0, share - policy.remaining);
       return html`<div class="use">
         <span
@@ -235,12 +238,6 @@ function Answer({ view, row, typed, names, left, isFirst }) {
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
     ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names, left, isFirst }} />`}
   </article>`;
-}
-
-/** Whether only slots are missing. @param {any[]} policies */
-function ofSlots(policies) {
-  const denying = policies.filter(({ allowed, shadow }) => !allowed && !shadow);
-  return denying.length > 0 && denying.every(({ algorithm }) => algorithm === 'concurrency');
 }
 
 /** The changes of a key. @param {any} props */

@@ -5,7 +5,7 @@ import { html } from './lib.js';
 import { NearKeys } from './near.js';
 import { Failure } from './outage.js';
 import { multiplied } from './plan.js';
-import { Act, Key, limitsText, subjectOf, Unknown, useFold, whyUncounted } from './parts.js';
+import { Act, Cause, Key, limitsText, subjectOf, Unknown, useFold, whyUncounted } from './parts.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
@@ -295,7 +295,7 @@ function Keys({ title, rows, row, none, isLoading }) {
             </td>
             <td class="number" data-label="Admitted/s">${rate(key.admitted)}</td>
             <td data-label="Policy">
-              ${key.policy || key.reason ? html`${key.policy ? html`<code>${printable(key.policy)}</code>` : causeText({ name: key.reason, isReason: true })}${key.retryAfterMs ? html`<div class=${key.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
+              ${key.policy || key.reason ? html`<${Cause} of=${key} />${key.retryAfterMs ? html`<div class=${key.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
             </td>
             <td class="acts">
               ${row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2, key.tier)} />`}<${Act}

@@ -4,6 +4,7 @@ import { html, useState } from './lib.js';
 import { Limiter, shareOf } from './limiter.js';
 import {
   authorOf,
+  Cause,
   effectOf,
   Key,
   Subject,
@@ -170,7 +171,7 @@ function DeniedKeys({ rows }) {
               <td data-label="Limiter">${printable(each.name)}</td>
               <td class="number" data-label="Denied/s"><b class="bad">${rate(each.denied)}</b></td>
               <td data-label="Cause">
-                ${each.policy === undefined ? causeText({ name: each.reason ?? 'unknown', isReason: true }) : html`<code>${printable(each.policy)}</code>`}
+                <${Cause} of=${each} />
               </td>
             </tr>`,
         )}

@@ -3,7 +3,7 @@ import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous } from './command.js';
 import { app, openChange } from './state.js';
 import { atTime, fullTimeOf } from './zone.js';
-import { ago, keyText, printable, shortened, span } from './text.js';
+import { ago, causeText, keyText, printable, shortened, span } from './text.js';
 import { canUndo } from './undo.js';
 
 /** A key, short in tables, with the whole text as its title. @param {any} props */
@@ -48,6 +48,13 @@ export function Time({ at }) {
   return html`<time datetime=${new Date(at).toISOString()} title=${fullTimeOf(at)}
     >${atTime(at)} <span class="quiet">${ago(at)}</span></time
   >`;
+}
+
+/** The policy that denied a key last, or the reason. @param {any} props */
+export function Cause({ of: { policy, reason = 'unknown' } }) {
+  return policy === undefined
+    ? html`${causeText({ name: reason, isReason: true })}`
+    : html`<code>${printable(policy)}</code>`;
 }
 
 /** A value that is not known. @param {any} props */

@@ -28,11 +28,13 @@ describe('a key of several dimensions on the page', function () {
     const api = createLimiter({ store, name: 'api', limit: 5, window: '1h' });
     const login = createLimiter({ store, name: 'login', policies: ['account=5/1h by account'] });
     const chat = createLimiter({ store, name: 'chat', policies: ['pool=9/1h by provider share tenant'] });
-    limiters = [api, login, chat];
+    // A bucket that nobody used, with room for fewer units than its limit.
+    const idle = createLimiter({ store, name: 'idle', policies: ['token-bucket 100/1h burst 10 by org'] });
+    limiters = [api, login, chat, idle];
     await api.consume('multi');
     await login.consume({ account: 'multi' });
     await chat.consume({ provider: 'openai', tenant: 'multi' });
-    await told(['--redis', servers.redis.url, '--prefix', prefix], 'api', 'login', 'chat');
+    await told(['--redis', servers.redis.url, '--prefix', prefix], 'api', 'login', 'chat', 'idle');
     site = await startPage({ store });
     const { page, problems } = await openTab(browser, `${site.url}#/key/multi`, { user: 'ada' });
     const answer = page.locator('.answer', { has: page.getByRole('heading', { name: 'api' }) });
@@ -41,7 +43,8 @@ describe('a key of several dimensions on the page', function () {
     expect(await dialog.innerText())
       .to.contain('Stays charged:')
       .and.contain('account in login')
-      .and.contain('tenant within provider openai in chat');
+      .and.contain('tenant within provider openai in chat')
+      .and.not.contain('org in idle');
     await dialog.getByLabel('Reason').fill('test');
     await dialog.getByRole('button', { name: 'Reset' }).click();
     await page.locator('.note', { hasText: 'Reset multi in api' }).waitFor();
