@@ -7,17 +7,11 @@ import { listFiles, root } from '../../scripts/lib/run.mjs';
 import { testsOf, Tree } from '../../scripts/mutants/judge.js';
 import { applied, mutateLua, type Mutant } from '../../scripts/mutants/lua.js';
 import { isDrawn } from '../../scripts/mutants/sample.mjs';
-import together from '../../scripts/mutants/together.json' with { type: 'json' };
 
 // The sections of signal.lua are two halves of a function.
 const lua = listFiles('src').filter((file) => file.endsWith('.lua') && !file.endsWith('/signal.lua'));
 
 describe('mutants', () => {
-  it('of features together: each still has its place in the source', () => {
-    for (const { name, file, from } of together)
-      expect(readFileSync(join(root, file), 'utf8').split(from), name).to.have.length(2);
-  });
-
   it('of Lua: boundaries, operators, constants, conditions, results, calls and statements', () => {
     const cases: Readonly<Record<string, readonly string[]>> = {
       'x = (a) <= (b)': ['x = (a) < (b)', ''],
