@@ -10,9 +10,11 @@ import { join } from 'node:path';
 import { listFiles, root } from '../lib/run.mjs';
 import mutants from './together.json' with { type: 'json' };
 
-/** Mistakes of Lua, or of a store on Redis, show on Redis. The others show in memory, and calls that only a server needs on Redis. */
-const storesOf = (file: string): string[] =>
-  file.endsWith('.lua') || file.startsWith('src/stores/redis/') ? ['redis'] : ['memory', 'redis'];
+/** Mistakes of Lua, or of a store on Redis, show on Redis, those of stores that keep state in the process in memory. Others show in memory, and calls that only a server needs on Redis. */
+const storesOf = (file: string): string[] => {
+  if (file.endsWith('.lua') || file.startsWith('src/stores/redis/')) return ['redis'];
+  return file.startsWith('src/stores/state/') ? ['memory'] : ['memory', 'redis'];
+};
 const MS = Number(process.env['HEADGATE_ORACLE_MS'] ?? 20_000);
 /** The time of a child beyond that of its search, for its start, the shrinking of a counterexample, and its end, on a busy machine. */
 const SPARE_MS = 120_000;
