@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 
 /** Each reason: whether it denies or admits, the status over HTTP, and the meaning. */
 const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, meaning: string]>> = {
-  'quota-exceeded': ['denial', '429', 'A policy has too few units left. Wait for `retryAfterMs`.'],
+  'quota-exceeded': ['denial', '429', 'A policy has too few units left, so wait for `retryAfterMs`.'],
   'fair-share': [
     'denial',
     '429',
@@ -19,7 +19,7 @@ const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, m
   'cost-exceeds-capacity': [
     'denial',
     '429',
-    'The cost is above the limit or the burst. Waiting never helps.',
+    'The cost is above the limit or the burst, so waiting never helps.',
   ],
   banned: ['denial', '429', 'The key is [banned](bans.md).'],
   'queue-full': ['denial', '503', 'No place is left among the [waiting](queues.md) or held requests.'],
@@ -28,19 +28,19 @@ const REASONS: Readonly<Record<Reason, readonly [kind: string, status: string, m
   'deny-listed': [
     'denial',
     '403',
-    'The client is on the [`denyList`](skip-and-lists.md). Waiting never helps.',
+    'The client is on the [`denyList`](skip-and-lists.md), so waiting never helps.',
   ],
   'allow-listed': [
     'admission',
     '',
-    'The client is on the [`allowList`](skip-and-lists.md). Nothing was charged.',
+    'The client is on the [`allowList`](skip-and-lists.md), so nothing was charged.',
   ],
   'store-full': [
     'either',
     '503',
-    'The [memory store](memory.md#when-the-store-is-full) has no room; `onFull` decided.',
+    'The [memory store](memory.md#when-the-store-is-full) has no room, so `onFull` decided.',
   ],
-  'store-error': ['either', '503', 'The store failed or was late, and [`onStoreError`](failure.md) decided.'],
+  'store-error': ['either', '503', 'The store failed or was late, so [`onStoreError`](failure.md) decided.'],
   'process-late': [
     'either',
     '503',
@@ -86,11 +86,17 @@ function membersOf(path: string, type: string): Member[] {
       {
         name,
         signature: `\`${name}${parameters}\``,
-        sentence: returned === undefined ? sentence : `${sentence} Returns ${returned.replace(/\.$/, '')}.`,
+        sentence: withReturned(sentence, returned?.replace(/\.$/, '')),
         errors,
       },
     ];
   });
+}
+
+/** A sentence with the value that the member returns. */
+function withReturned(sentence: string, returned: string | undefined): string {
+  if (returned === undefined) return sentence;
+  return `${sentence.replace(/\.$/, '')}${sentence.startsWith('The ') ? ', or' : ', and returns'} ${returned}.`;
 }
 
 const linkOf = (code: string): string => `[\`${code}\`](errors.md#${code.toLowerCase()})`;
@@ -113,8 +119,8 @@ function methodList(methods: readonly Member[]): string {
       .join(', ');
     const like = first.get(links);
     if (like === undefined) first.set(links, name);
-    const thrown = links === '' ? '' : like === undefined ? ` Errors: ${links}.` : ` Errors: as \`${like}\`.`;
-    return `- **${signature}**: ${sentence}${thrown}`;
+    const thrown = links === '' ? '' : ` (${like === undefined ? links : `errors as \`${like}\``})`;
+    return `- **${signature}**${thrown}: ${sentence}`;
   });
   return items.join('\n');
 }
@@ -153,7 +159,7 @@ const decision = await limiter.consume('ada', { cost: 3 });
 console.log(decision.allowed, decision.remaining); // true 97
 \`\`\`
 
-Every method returns a promise, except \`decide\` and \`compile\`. A denial is a [decision](decision.md), not an error, except for \`wait\`. Wrong arguments throw
+Every method returns a promise, except \`decide\` and \`compile\`. A denial is a [decision](decision.md), not an error, except for \`wait\`, but wrong arguments throw
 [coded errors](errors.md#at-run-time-arguments), and after \`close\`, each method throws ${linkOf('HEADGATE_CLOSED')}.
 
 ## Methods
@@ -199,7 +205,7 @@ function decisionPage(): string {
   const isMethod = ({ signature }: Member): boolean => signature.includes('(');
   return `# A decision: every field and every reason
 
-\`consume\`, \`peek\` and the adapters (\`req.rateLimit\`) give you a decision. You usually need three fields:
+\`consume\`, \`peek\` and the adapters (\`req.rateLimit\`) give you a decision, of which you usually need three fields:
 
 \`\`\`ts
 import { createLimiter } from 'headgate';
@@ -229,11 +235,11 @@ ${listOf(verdict)}
 
 ## Reasons
 
-\`reason\` is undefined for a plain admission. A shadow admits the request, with the reason of a denial.
+\`reason\` is undefined for a plain admission, while a shadow admits the request with the reason of a denial.
 
 ${reasonList()}
 
-The option \`statusCode\` replaces 429. If \`degraded\` is true, the store did not decide: with \`'local'\`, this process did, by the same policies.
+The option \`statusCode\` replaces 429. If \`degraded\` is true, the store did not decide, but with \`'local'\` this process did, by the same policies.
 `;
 }
 

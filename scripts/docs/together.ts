@@ -51,8 +51,7 @@ const list = (names: readonly string[]): string => names.map((name) => `\`${name
 function refusalList(): string {
   const rows = Object.values<Refusal>(REFUSALS);
   const titleOf = ({ within, code }: Refusal): string => `${WITHIN[within]} (\`${code}\`):`;
-  const itemOf = ({ features, beside, reason }: Refusal): string =>
-    `- ${list(features)} with ${list(beside)}: ${reason}`;
+  const itemOf = ({ features, beside }: Refusal): string => `- ${list(features)} with ${list(beside)}`;
   const itemsOf = (title: string): string =>
     rows
       .filter((row) => titleOf(row) === title)
@@ -71,9 +70,9 @@ export async function togetherPage(): Promise<string> {
   const text = `# Features together
 
 You can combine any features of a limiter, and each keeps its promises beside every other, on every store. If two features contradict each other,
-Headgate refuses them when you create the limiter, and the error names the reason.
+Headgate refuses them when you create the limiter, and the error names the reason and the fix.
 
-A test tries each of the ${pairs} pairs of [${FEATURES.length} features](../src/contract/together.ts), in both orders, on memory and on Redis. ${refusedPairs().size} pairs are refused. Two
+A test tries each of the ${pairs} pairs of [${FEATURES.length} features](../src/contract/together.ts), in both orders, on memory and on Redis. The ${refusedPairs().size} refused pairs are below. Two
 features that are refused on one policy can be on two policies of one limiter.
 
 ${refusalList()}
@@ -82,8 +81,7 @@ A field beside an algorithm that lacks the field (\`HEADGATE_UNKNOWN_OPTION\`):
 
 ${FIELDS.map(fieldItem).join('\n')}
 
-A call refuses an id if its policies hold slots, or if a cluster would have to decide key by key, because the id arrives with the call. The option \`requestId\`
-is refused when the adapter is created.
+A call refuses an id if its policies hold slots, or if a cluster would have to decide key by key, because the id arrives with the call, but an adapter refuses \`requestId\` at its creation.
 `;
   const options = await resolveConfig(FILE);
   return format(text, { ...options, parser: 'markdown' });
