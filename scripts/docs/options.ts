@@ -64,13 +64,13 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: 'Requests',
-    text: 'Further options of all adapters. Without a policy, they admit 1,000 requests a minute from each client. Functions of the request may be async.',
+    text: 'Further options of all adapters, whose functions of the request may be async. Without a policy, they admit 1,000 requests a minute from each client.',
     table: REQUEST_TABLE,
     types: ['RequestOptions', 'GivenLimiter', ...LIMITER_TYPES],
   },
   {
     title: 'Fastify',
-    text: 'Further options of `rateLimitPlugin`. A route has only `hook`.',
+    text: 'Further options of `rateLimitPlugin`, of which a route has only `hook`.',
     table: FASTIFY_TABLE,
     types: ['RateLimitOptions', 'RateLimitPluginOptions'],
   },
@@ -193,14 +193,20 @@ const isRepeated = ({ section, name }: Documented): boolean =>
 /** Defaults that are nothing. */
 const OFF = /^(?:none|no \w+|requests do not wait|the limit is not shared)$/;
 
+/** Whether a sentence contains the type: a function, or the same words. */
+const isSaid = (type: string, sentence: string): boolean =>
+  type === 'function'
+    ? /^(?:Called|Returns|Receives|Finds|Answers)/.test(sentence)
+    : sentence.toLowerCase().startsWith(type.toLowerCase());
+
 /** An option as an item of the list: its name, values, default and meaning. */
 function itemOf(option: Documented): string {
   const otherwise = defaultText(option);
   const isOff =
     otherwise === '' || OFF.test(otherwise) || (option.type === 'boolean' && option.otherwise === false);
   const type = grouped(option.type.replace(', 1ms to 366d', ''));
-  const facts = [type, ...(isOff ? [] : [`default: ${otherwise}`])].join('; ');
-  return `- **\`${option.name}\`** (${facts}): ${withoutRange(option.sentence)}`;
+  const facts = isOff ? (isSaid(type, option.sentence) ? '' : type) : `${type}; ${otherwise}`;
+  return `- **\`${option.name}\`**${facts === '' ? '' : ` (${facts})`}: ${withoutRange(option.sentence)}`;
 }
 
 /** The content of docs/options.md. */
@@ -231,9 +237,9 @@ import { createLimiter } from 'headgate';
 const limiter = createLimiter({ name: 'api', limit: 100, window: '1m', ban: { after: 50 } });
 \`\`\`
 
-A duration is a number of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`, up to 366 days. A boolean without a default here is
-\`false\`. \`undefined\` counts as omitted (not for \`hashKeys\`). Every option is checked when the limiter is made, and an [error](errors.md) contains a correct value. Your editor shows the
-complete descriptions.`;
+The brackets contain the values and, after the semicolon, the default; a boolean without one is \`false\`, and \`undefined\` counts as omitted (not for \`hashKeys\`). A duration is a number
+of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`, up to 366 days. Every option is checked when the limiter is made, and an [error](errors.md) contains a
+correct value. Your editor shows the complete descriptions.`;
   const path = `${root}docs/options.md`;
   return format([intro, ...parts].join('\n\n'), { ...(await resolveConfig(path)), filepath: path });
 }

@@ -54,7 +54,7 @@ export interface CallOptions<
   tier?: Tier | ((this: This, ...args: KeyArgs) => MaybePromise<Tier | undefined>) | undefined;
   /** Named sets of policies: `{ free: '100/1m', pro: '1000/1m' }`. Each call chooses one. */
   tiers?: TiersWith<Tier> | undefined;
-  /** Whole units, 0 (only look) to 1e12, or units by policy name, or a function of the arguments. @default 1 */
+  /** The cost of a call. Whole units, 0 (only look) to 1e12, or units by policy name, or a function of the arguments. @default 1 */
   cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>) | undefined;
   /**
    * Whether to wait until the call is admitted. With a `timeout`, at most `maxWaiting` calls wait, and

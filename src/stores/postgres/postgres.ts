@@ -64,7 +64,7 @@ export interface PostgresStoreOptions extends PostgresSchemaOptions {
    * @default true, or `false` with a `clock`
    */
   counts?: boolean | CountOptions | undefined;
-  /** For tests: a clock to decide by, in whole ms since the epoch. */
+  /** For tests: a clock to decide by. In whole ms since the epoch. */
   clock?: Clock | undefined;
 }
 
