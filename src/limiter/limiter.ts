@@ -145,10 +145,10 @@ export class Limiter {
   }
 
   /**
-   * Forgets the charges of a key, by the limiter's policies, those of every tier, and the first 100 further shapes from {@link compile}.
-   * With a `tier`, only the charges of the tier's policies are forgotten, which several tiers may share. Of several keys, each is reset.
-   * With `slotBy`, the key of the dimension is required. Beside other keys, the key of `slotBy` only selects the place of the counts;
-   * alone, the key itself is reset. A ban stays: see `unban`.
+   * Forgets the charges of a key. They are those by the limiter's policies, by those of every tier, and by the first 100 further shapes
+   * from {@link compile}. With a `tier`, only the charges of the tier's policies are forgotten, which several tiers may share. Of several
+   * keys, each is reset. With `slotBy`, the key of the dimension is required. Beside other keys, the key of `slotBy` only selects the place
+   * of the counts; alone, the key itself is reset. A ban stays: see `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or the store's error
    */
