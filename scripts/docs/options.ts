@@ -64,7 +64,7 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: 'Requests',
-    text: 'Further options of all adapters, whose functions of the request may be async. Without a policy, they admit 1,000 requests a minute from each client.',
+    text: 'Further options of all adapters. Functions of the request may be async. Without a policy, they admit 1,000 requests a minute from each client.',
     table: REQUEST_TABLE,
     types: ['RequestOptions', 'GivenLimiter', ...LIMITER_TYPES],
   },
@@ -193,20 +193,14 @@ const isRepeated = ({ section, name }: Documented): boolean =>
 /** Defaults that are nothing. */
 const OFF = /^(?:none|no \w+|requests do not wait|the limit is not shared)$/;
 
-/** Whether a sentence contains the type: a function, or the same words. */
-const isSaid = (type: string, sentence: string): boolean =>
-  type === 'function'
-    ? /^(?:Called|Returns|Receives|Finds|Answers)/.test(sentence)
-    : sentence.toLowerCase().startsWith(type.toLowerCase());
-
 /** An option as an item of the list: its name, values, default and meaning. */
 function itemOf(option: Documented): string {
   const otherwise = defaultText(option);
   const isOff =
     otherwise === '' || OFF.test(otherwise) || (option.type === 'boolean' && option.otherwise === false);
   const type = grouped(option.type.replace(', 1ms to 366d', ''));
-  const facts = isOff ? (isSaid(type, option.sentence) ? '' : type) : `${type}; ${otherwise}`;
-  return `- **\`${option.name}\`**${facts === '' ? '' : ` (${facts})`}: ${withoutRange(option.sentence)}`;
+  const facts = isOff ? type : `${type}; ${otherwise}`;
+  return `- **\`${option.name}\`** (${facts}): ${withoutRange(option.sentence)}`;
 }
 
 /** The content of docs/options.md. */

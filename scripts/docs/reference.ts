@@ -75,6 +75,7 @@ function membersOf(path: string, type: string): Member[] {
     const [described = '', ...tags] = text.split(/ (?=@(?:param|throws|returns|default))/);
     const returned = tags.find((tag) => tag.startsWith('@returns '))?.slice(9);
     const sentence = /^.*?\.(?= [A-Z`0]|$)/.exec(described)?.[0] ?? described;
+    const joint = sentence.startsWith('The ') ? ', or ' : ', and returns ';
     const calls = ts.isMethodDeclaration(member) || ts.isMethodSignature(member);
     const parameters = calls
       ? `(${member.parameters.map((each) => each.name.getText() + (each.questionToken || each.initializer ? '?' : '')).join(', ')})`
@@ -86,17 +87,11 @@ function membersOf(path: string, type: string): Member[] {
       {
         name,
         signature: `\`${name}${parameters}\``,
-        sentence: withReturned(sentence, returned?.replace(/\.$/, '')),
+        sentence: sentence.replace(/\.$/, () => (returned ? joint + returned.replace(/\.?$/, '.') : '.')),
         errors,
       },
     ];
   });
-}
-
-/** A sentence with the value that the member returns. */
-function withReturned(sentence: string, returned: string | undefined): string {
-  if (returned === undefined) return sentence;
-  return `${sentence.replace(/\.$/, '')}${sentence.startsWith('The ') ? ', or' : ', and returns'} ${returned}.`;
 }
 
 const linkOf = (code: string): string => `[\`${code}\`](errors.md#${code.toLowerCase()})`;
