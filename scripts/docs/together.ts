@@ -51,7 +51,8 @@ const list = (names: readonly string[]): string => names.map((name) => `\`${name
 function refusalList(): string {
   const rows = Object.values<Refusal>(REFUSALS);
   const titleOf = ({ within, code }: Refusal): string => `${WITHIN[within]} (\`${code}\`):`;
-  const itemOf = ({ features, beside }: Refusal): string => `- ${list(features)} with ${list(beside)}`;
+  const itemOf = ({ features, beside, reason }: Refusal): string =>
+    `- ${list(features)} with ${list(beside)}: ${reason}`;
   const itemsOf = (title: string): string =>
     rows
       .filter((row) => titleOf(row) === title)
