@@ -2,6 +2,7 @@ import { exactMilliseconds, type Duration } from '../common/duration.js';
 import { boolean, choice, custom, dependent, integer, optional } from '../common/options.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import { invalidOption } from '../common/errors.js';
+import { thresholdsField } from './threshold-levels.js';
 
 export const PERIODS = ['hour', 'day', 'week', 'month', 'year'] as const;
 
@@ -32,7 +33,7 @@ export const FIELD_TABLE = {
   count: choice(['admitted', 'attempts'], 'admitted'),
   unit: optional('1 to 64 letters, digits, `-`, `_` and `.`', checkUnit, 'requests'),
   shadow: boolean(false),
-  thresholds: optional('1 to 10 fractions, 0.001 to 1, in steps of 0.001', checkThresholds),
+  thresholds: thresholdsField(),
 };
 
 /** The fix for a plan without a limit that is passed as a policy with a number. */
@@ -47,23 +48,6 @@ function checkLimit(option: string, limit: unknown): number {
   const hint = hints.get(typeof limit === 'function' ? 'function' : limit);
   if (hint === undefined) return checkInteger(option, limit, 1, MAX_UNITS);
   throw invalidOption(option, limit, `Pass a whole number from 1 to ${MAX_UNITS}. ${hint}`);
-}
-
-/** The most thresholds of a policy. */
-const MAX_THRESHOLDS = 10;
-
-/** The thresholds in thousandths, in ascending order, so that stores compare whole numbers. */
-function checkThresholds(option: string, given: unknown): readonly number[] {
-  const levels = Array.isArray(given) ? given.map((each) => Math.round(Number(each) * 1000)) : [];
-  const isValid = (level: number, i: number): boolean =>
-    typeof (given as unknown[])[i] === 'number' &&
-    Math.abs(level - (given as number[])[i]! * 1000) < 1e-6 &&
-    level >= 1 &&
-    level <= 1000;
-  const different = [...new Set(levels)].sort((a, b) => a - b);
-  if (different.length >= 1 && levels.length <= MAX_THRESHOLDS && levels.every(isValid)) return different;
-  const fix = `Pass 1 to ${MAX_THRESHOLDS} fractions of the limit, from 0.001 to 1 in steps of 0.001: [0.8, 1].`;
-  throw invalidOption(option, given, fix);
 }
 
 function checkUnit(option: string, unit: unknown): string {

@@ -10,7 +10,7 @@ import { checkInteger, checkShape } from '../common/validate.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { EitherLimitOrPolicies, Policies, PolicyText } from '../contract/policy.js';
 import { visiblePolicies } from '../contract/shares.js';
-import { hasThresholds } from '../features/thresholds/crossing-reports.js';
+import { checkThresholds, thresholdReporter } from '../features/thresholds/on-threshold.js';
 import type { PolicySet } from '../contract/store.js';
 import { checkOffences } from './bans.js';
 import { guarded } from './guard/store-guard.js';
@@ -29,7 +29,6 @@ import {
   type LimiterOptions,
   type Spread,
 } from './options.js';
-import { thresholdReporter } from './observe.js';
 import { checkDimensions, Scope, type ByOptions } from './scope.js';
 import {
   checkProcess,
@@ -177,15 +176,6 @@ function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet
   const used = [DEFAULT_DIMENSION, ...known, ...sets.flatMap(({ policies }) => policies.map(({ by }) => by))];
   if (!used.includes(banBy)) throw unknownDimension('ban.by', banBy, used);
   if (slotBy !== undefined && !used.includes(slotBy)) throw unknownDimension('slotBy', slotBy, used);
-}
-
-/** Refuses `onThreshold` if no policy can cross a threshold. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function checkThresholds(sets: readonly PolicySet[]): void {
-  if (sets.some(hasThresholds)) return;
-  throw new HeadgateError(
-    'HEADGATE_INVALID_OPTION',
-    'onThreshold: no policy has thresholds, so the function would never be called. Set thresholds: [0.8, 1] on a policy, or omit this option.',
-  );
 }
 
 /**

@@ -6,15 +6,12 @@ import { performance } from '../common/real-time.js';
 import {
   decisionChannel,
   storeChannel,
-  thresholdChannel,
   type DecisionMessage,
   type StoreMessage,
 } from '../contract/diagnostics.js';
 import type { Reply } from '../contract/reply.js';
 import type { Store } from '../contract/store.js';
 import { ofLimiter, type LimiterDecision } from './decision.js';
-import type { ThresholdEvent } from '../contract/crossing.js';
-import type { LimiterOptions } from './options.js';
 import type { CheckedOptions } from './checked-options.js';
 
 /**
@@ -136,16 +133,6 @@ export async function reportWait(
     else if (code === 'HEADGATE_DENIED') report(denial!);
     throw thrown;
   }
-}
-
-/** Reports crossings of thresholds to the subscribers and to `onThreshold`. */
-export function thresholdReporter(
-  onThreshold: LimiterOptions['onThreshold'],
-): (event: ThresholdEvent) => void {
-  return (event) => {
-    thresholdChannel.publish(event);
-    if (onThreshold) notifyUser('onThreshold', onThreshold, event);
-  };
 }
 
 /** Publishes the store's time for an answer. */

@@ -1,12 +1,10 @@
 import { kernels } from '../../algorithms/index.js';
 import type { Crossing, ThresholdEvent } from '../../contract/crossing.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import type { PolicySet, Subject } from '../../contract/store.js';
-
-/** Whether a policy of a set has thresholds. */
-export function hasThresholds({ policies }: Pick<PolicySet, 'policies'>): boolean {
-  return policies.some(({ thresholds }) => thresholds !== undefined);
-}
+import { setsByDimension } from '../../contract/dimension-sets.js';
+import type { Reply } from '../../contract/reply.js';
+import type { Subject } from '../../contract/store.js';
+import { storedCrossing, type CrossingList, type StoredCrossing } from './crossings.js';
 
 /** The units of an untouched key, by the limits in force, which may have another burst than the policy's traits. */
 export function fullQuotaOf({ kernel, params }: CompiledPolicy, now: number): number {
@@ -21,8 +19,45 @@ export function countedKey({ set, key }: Subject, { by }: CompiledPolicy): strin
 }
 
 /** Takes the crossings of a question off a list, in the order of the policies. */
-export function takeCrossings(list: Crossing[]): Crossing[] {
+function takeCrossings(list: Crossing[]): Crossing[] {
   return list.splice(0).sort((a, b) => a.at - b.at);
+}
+
+/** The crossings by the questions about states, for the callers and for a stream. */
+export class StateCrossings {
+  /** Those of the current question. */
+  readonly current: Crossing[] = [];
+  /** Those for a stream, by the index of their state. */
+  readonly #stored: StoredCrossing[][] = [];
+
+  /** The reply to the current question, with its crossings. */
+  addedTo<T extends Reply>(reply: T, subject: Subject, now: number): T {
+    if (this.current.length === 0) return reply;
+    const crossings = takeCrossings(this.current);
+    for (const crossing of crossings) {
+      const i = setsByDimension(subject.set).findIndex(({ at }) => at.includes(crossing.at));
+      (this.#stored[i] ??= []).push(storedCrossing(subject, crossing, now));
+    }
+    return { ...reply, crossings };
+  }
+
+  /** The change of the i-th state, with its crossings. */
+  addedToChange<T extends object>(change: T, i: number): T & { crossings?: readonly StoredCrossing[] } {
+    const crossings = this.#stored[i];
+    return crossings ? { ...change, crossings } : change;
+  }
+}
+
+/** Reports the crossings of a question, and keeps them in a list if there is one. The first list is emptied at once, because a listener may ask. */
+export function passOn(
+  list: Crossing[],
+  subject: Subject,
+  stream: CrossingList | undefined,
+  now: number,
+): void {
+  const crossings = takeCrossings(list);
+  if (stream) for (const crossing of crossings) stream.add(storedCrossing(subject, crossing, now));
+  reportCrossings(subject, crossings);
 }
 
 /** Passes crossings on to the limiter of a question. A store calls this for each answer, even if the caller no longer waits. */

@@ -2,7 +2,7 @@ import { invalidOption } from '../../common/errors.js';
 import { optional } from '../../common/options.js';
 import type { Crossing } from '../../contract/crossing.js';
 import { ownerText } from '../../stores/keys.js';
-import type { Subject } from '../../contract/store.js';
+import type { PolicySet, Subject } from '../../contract/store.js';
 
 /** The most crossings that a store keeps for readers, and the time for which it keeps them, ms. */
 export const MAX_CROSSINGS = 100_000;
@@ -18,6 +18,11 @@ export const thresholdsOption = () =>
     },
     false,
   );
+
+/** Whether a policy of a set has thresholds. */
+export function hasThresholds({ policies }: PolicySet): boolean {
+  return policies.some(({ thresholds }) => thresholds !== undefined);
+}
 
 /** A crossing in the stream of a store. */
 export interface StoredCrossing extends Omit<Crossing, 'at'> {

@@ -4,8 +4,8 @@ import type { PolicySet } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
 import { list, text } from '../layout.js';
 import { cross, forget } from './crossing-marks.js';
-import { hasThresholds, reportCrossings } from './crossing-reports.js';
-import { CROSSINGS_LIFE_MS, MAX_CROSSINGS } from './crossings.js';
+import { reportCrossings } from './crossing-reports.js';
+import { CROSSINGS_LIFE_MS, hasThresholds, MAX_CROSSINGS } from './crossings.js';
 import { THRESHOLD_TAG } from './marks.js';
 import { streamKey } from './stream.js';
 

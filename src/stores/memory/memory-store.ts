@@ -7,8 +7,8 @@ import { adjust, lease, reset } from '../state/changes.js';
 import { decide, usage } from '../state/evaluate.js';
 import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
 import type { Place } from '../../features/feature.js';
-import { reportCrossings, takeCrossings } from '../../features/thresholds/crossing-reports.js';
-import { storedCrossing, type CrossingList } from '../../features/thresholds/crossings.js';
+import { passOn } from '../../features/thresholds/crossing-reports.js';
+import type { CrossingList } from '../../features/thresholds/crossings.js';
 import { featuresOf } from '../../features/features.js';
 import { AllMarks } from '../../features/thresholds/marks.js';
 import { MemoryRecords, overridesIn } from '../../features/overrides/memory-records.js';
@@ -228,11 +228,7 @@ export class Memory implements MemoryStore {
   /** Logs a ban by denials, and reports crossings. A method of its own, because V8 allocates a closure's context at each entry of a method. */
   #report(subject: Subject, ban: number, now: number): void {
     if (ban < 0) this.#log(subject, hasBan, (owner) => struckChange(owner, -ban), now);
-    // The list is emptied first, because a listener may ask this store.
-    const crossings = takeCrossings(this.#marks.crossings);
-    for (const crossing of this.stream ? crossings : [])
-      this.stream!.add(storedCrossing(subject, crossing, this.#clock()));
-    reportCrossings(subject, crossings);
+    passOn(this.#marks.crossings, subject, this.stream, this.#clock());
   }
 
   lease(change: LeaseChange): boolean {

@@ -1,7 +1,7 @@
 // The rights of the user on the tables, which `setup` checks, so that a missing right does not show at the first decision.
 import { HeadgateError } from '../../common/errors.js';
 import type { PostgresRow } from './pool.js';
-import { tablesOf } from './side-tables.js';
+import { sideTables, writtenTables } from './side-tables.js';
 import { identifier, literal } from './statements.js';
 
 /** The SQL state of a missing right. */
@@ -13,11 +13,9 @@ export const GRANT_FIX =
 
 /** The rights that decisions need, by table. Bans and overrides write the log, and crossings are written with `thresholds: 'stream'` only. */
 function neededRights(table: string, isStream: boolean): [table: string, right: string][] {
-  const { log, crossings } = tablesOf(table);
-  const records = isStream ? [log, crossings] : [log];
   return [
     ...['SELECT', 'INSERT', 'UPDATE', 'DELETE'].map((right): [string, string] => [identifier(table), right]),
-    ...records.flatMap((name) =>
+    ...writtenTables(table, isStream).flatMap((name) =>
       ['SELECT', 'INSERT', 'DELETE'].map((right): [string, string] => [name, right]),
     ),
   ];
@@ -38,7 +36,7 @@ export function checkRights(table: string, rows: readonly PostgresRow[]): void {
   const names = [...new Set(lacking.map(({ name }) => name))];
   const rightsOn = (name: string): string =>
     lacking.flatMap((each) => (each.name === name ? [each.right] : [])).join(', ');
-  const all = [identifier(table), ...Object.values(tablesOf(table))].join(', ');
+  const all = [identifier(table), ...sideTables(table)].join(', ');
   throw new HeadgateError(
     'HEADGATE_STORE_AWAY',
     `PostgreSQL cannot be used: the user ${first.user} lacks ${names.map((name) => `${rightsOn(name)} on ${name}`).join('; ')}. ` +

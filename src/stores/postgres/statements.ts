@@ -12,6 +12,20 @@ export function literal(text: string): string {
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
+/** The column of the ids of entries. */
+export const ID_COLUMN = 'id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY';
+
+/** Makes the transactions with records, or those of readers, take turns until their commit. */
+export function lockText(table: string, what: 'records' | 'readers'): string {
+  return `SELECT pg_advisory_xact_lock(hashtextextended(${literal(`headgate ${what} ${table}`)}, 0))`;
+}
+
+/** An entry as JSON in ASCII, because the database may have any encoding. */
+export function entryText(entry: object): string {
+  const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return literal(JSON.stringify(entry).replace(/[\u007f-\uffff]/g, escaped));
+}
+
 /** The name of a table, with or without its schema, as an identifier. */
 export function identifier(table: string): string {
   return table

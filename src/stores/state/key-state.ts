@@ -1,7 +1,6 @@
 import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
 import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
 import type { RecordChange } from '../../contract/overrides.js';
-import type { Crossing } from '../../contract/crossing.js';
 import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
 import { loggedChange } from '../../features/overrides/log-entry.js';
 import {
@@ -10,10 +9,9 @@ import {
   recordAmong,
   type OverrideStates,
 } from '../../features/overrides/state-record.js';
-import { takeCrossings } from '../../features/thresholds/crossing-reports.js';
+import { StateCrossings } from '../../features/thresholds/crossing-reports.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import type { ChargeChange, LeaseChange, PolicySet, Query, Subject } from '../../contract/store.js';
-import { storedCrossing, type StoredCrossing } from '../../features/thresholds/crossings.js';
 import { resetChange, type JournalEntry as LogChange, type LoggedChange } from '../journal.js';
 import { ownerText } from '../keys.js';
 import { adjust, lease, reset } from './changes.js';
@@ -27,10 +25,7 @@ abstract class States implements OverrideStates {
   readonly #records: readonly KeyRecord[];
   /** The changes to log, by the index of their record. */
   readonly #logs: LoggedChange[][] = [];
-  /** The crossings for a stream, by the index of their record. */
-  readonly #stored: StoredCrossing[][] = [];
-  /** The crossings of thresholds by the current question. */
-  readonly #crossings: Crossing[] = [];
+  readonly #crossings = new StateCrossings();
   /** The time of the change. */
   readonly now: number;
 
@@ -47,23 +42,13 @@ abstract class States implements OverrideStates {
   decide(query: Query): Reply {
     const reply = decide(this.#places(query), query, this.now, this.#nextStep());
     if (reply.ban < 0) this.#log(query, hasBan, (owner) => struckChange(owner, -reply.ban));
-    return this.#withCrossings(query, reply);
+    return this.#crossings.addedTo(reply, query, this.now);
   }
 
   /** Like `Store.adjust`. */
   adjust(change: ChargeChange): ChangeReply {
     const reply = adjust(this.#places(change), change, this.now, this.#nextStep());
-    return this.#withCrossings(change, reply);
-  }
-
-  #withCrossings<T extends Reply>(subject: Subject, reply: T): T {
-    if (this.#crossings.length === 0) return reply;
-    const crossings = takeCrossings(this.#crossings);
-    for (const crossing of crossings) {
-      const i = setsByDimension(subject.set).findIndex(({ at }) => at.includes(crossing.at));
-      (this.#stored[i] ??= []).push(storedCrossing(subject, crossing, this.now));
-    }
-    return { ...reply, crossings };
+    return this.#crossings.addedTo(reply, change, this.now);
   }
 
   /** Like `Store.lease`. */
@@ -125,9 +110,8 @@ abstract class States implements OverrideStates {
   protected saveAll(): StateChange[] {
     return this.#records.map((record, i) => {
       const log = this.#logs[i];
-      const crossings = this.#stored[i];
       const saved = record.save();
-      return log || crossings ? { ...saved, ...(log && { log }), ...(crossings && { crossings }) } : saved;
+      return this.#crossings.addedToChange(log ? { ...saved, log } : saved, i);
     });
   }
 
@@ -137,7 +121,7 @@ abstract class States implements OverrideStates {
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
     // The state of an id follows the states of the keys.
     const id = this.#records[parts.length];
-    return parts.map((part, i) => this.#records[i]!.place(part, this.#crossings, id));
+    return parts.map((part, i) => this.#records[i]!.place(part, this.#crossings.current, id));
   }
 
   /** All keys get the same step, because a charge to all of them is returned by a single step. */
