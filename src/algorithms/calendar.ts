@@ -1,5 +1,6 @@
 import { Calendar, type Period } from './periods.js';
 import type { AlgorithmDefinition, QuotaPolicy } from './algorithm.js';
+import { oncePer } from '../common/lazy.js';
 import { CounterColumn, counterTraits } from './counter.js';
 
 /** At most `limit` units in each period of the calendar. Worst case in any time as long as a period: 2 x limit. */
@@ -42,7 +43,6 @@ function idFrom(numbers: readonly number[]): string {
 
 /** The calendars of this process. The combinations of period, anchor and time zone bound their number. */
 const calendars = new Map<string, Calendar>();
-const ofParams = new WeakMap<CalendarParams, Calendar>();
 
 function known(calendar: Calendar): Calendar {
   const other = calendars.get(calendar.id);
@@ -50,15 +50,10 @@ function known(calendar: Calendar): Calendar {
   return other ?? calendar;
 }
 
-function calendarOf(p: CalendarParams): Calendar {
-  let calendar = ofParams.get(p);
-  if (!calendar) {
-    const id = idFrom(Object.values(p).slice(1));
-    calendar = calendars.get(id) ?? known(Calendar.from(id));
-    ofParams.set(p, calendar);
-  }
-  return calendar;
-}
+const calendarOf = oncePer((p: CalendarParams): Calendar => {
+  const id = idFrom(Object.values(p).slice(1));
+  return calendars.get(id) ?? known(Calendar.from(id));
+});
 
 class CalendarColumn extends CounterColumn<CalendarParams> {
   endAt(p: CalendarParams, now: number): number {

@@ -1,15 +1,8 @@
 import { DEFAULT_DIMENSION } from './key.js';
 import { limitDimension } from './shares.js';
 import type { ChangeReply } from './reply.js';
-import {
-  perSet,
-  type ChargeChange,
-  type Dimensions,
-  type Keys,
-  type PolicySet,
-  type Subject,
-} from './store.js';
-import { known, originOf, variant } from './variant.js';
+import { type ChargeChange, type Dimensions, type Keys, type PolicySet, type Subject } from './store.js';
+import { factOf, known, originOf, variant } from './variant.js';
 import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from './verdicts.js';
 
 /** The part of a set that counts by a single dimension. */
@@ -26,7 +19,7 @@ export interface DimensionSet {
 }
 
 /** The parts of a set: one for each dimension with a policy or the ban. Most sets have a single part, the set itself. */
-export const setsByDimension = perSet((set): readonly DimensionSet[] => {
+export const setsByDimension = factOf((set): readonly DimensionSet[] => {
   const { names = [DEFAULT_DIMENSION], slotBy } = set.dimensions ?? {};
   const slotAt = slotBy === undefined ? -1 : names.indexOf(slotBy);
   const parts = names.map((name, i): DimensionSet => {
@@ -100,11 +93,11 @@ function besideSlot({ policies, dimensions }: PolicySet): Partial<PolicySet> | u
  */
 export function idsOf({ set, key }: Subject, counts = (_: PolicySet): boolean => true): string[] {
   const parts = setsByDimension(set).filter(({ set: part }) => counts(part));
-  return parts.map(({ scope, keyOf }) => idOf(scope, keyOf(key)));
+  return parts.map(({ scope, keyOf }) => textOf(scope, keyOf(key)));
 }
 
 /** A key of the default dimension is used unchanged. Other keys begin with a NUL character. */
-function idOf(scope: string, key: string): string {
+function textOf(scope: string, key: string): string {
   if (scope !== DEFAULT_DIMENSION) return `\0${scope}\0${key}`;
   return key.startsWith('\0') ? `\0${key}` : key;
 }

@@ -71,6 +71,11 @@ export interface Reply {
   readonly late?: boolean;
 }
 
+/** An answer without verdicts. @param now the time of the decision. @default that of this process */
+export function unanswered(now = Date.now(), step = 0): Reply {
+  return { now, step, ban: 0, verdicts: [] };
+}
+
 /** A store's answer to a change. */
 export interface ChangeReply extends Reply {
   /** The units charged to each policy, possibly reduced by a bound on debt. */

@@ -1,8 +1,8 @@
 import { checkInteger } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
-import { perSet, type PolicySet } from './store.js';
+import type { PolicySet } from './store.js';
 import { refusal } from './together.js';
-import { variant } from './variant.js';
+import { factOf, variant } from './variant.js';
 
 /** The dimension of the tenants of a shared limit. Its keys are in the slot of the limit's key. No user's dimension has a slash. */
 export function tenantDimension(by: string, share: string): string {
@@ -55,7 +55,7 @@ export interface SharedPolicy {
 }
 
 /** The shared policies of a set. The hidden policies, a pool and a tenant for each of them, have their order. */
-export const sharedOf = perSet(({ policies }): readonly SharedPolicy[] => {
+export const sharedOf = factOf(({ policies }): readonly SharedPolicy[] => {
   const positions = [...policies.keys()];
   const hidden = positions.filter((i) => policies[i]!.isHidden);
   const shared = positions.filter((i) => policies[i]!.share !== undefined);

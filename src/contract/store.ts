@@ -95,23 +95,6 @@ export function newCall(): Call {
 }
 
 /**
- * Makes a value once per policy set, and remembers the value as long as the set. A set stays plain data, because a store around a store may
- * pass on a changed copy. The last set is found without a search, because most requests have the same set.
- */
-export function perSet<T>(make: (set: PolicySet) => T): (set: PolicySet) => T {
-  const known = new WeakMap<PolicySet, { readonly made: T }>();
-  let lastSet: PolicySet | undefined;
-  let last: T;
-  return (set) => {
-    if (set === lastSet) return last;
-    let found = known.get(set);
-    if (!found) known.set(set, (found = { made: make(set) }));
-    lastSet = set;
-    return (last = found.made);
-  };
-}
-
-/**
  * Whether the units of one of a set's policies are slots. A loop takes less time than `perSet` if a process has many limiters, whose sets
  * then come in turns.
  */
@@ -150,6 +133,11 @@ export interface Query extends Subject, Costs {
   readonly idHome?: Subject | undefined;
   /** @internal The store's error at a read before this query. The guard answers without asking the store again. */
   failure?: HeadgateError;
+}
+
+/** A question that charges and writes nothing. */
+export function lookOf(subject: Subject, { cost, costs }: Costs): Query {
+  return { ...subject, cost, costs, peek: true, lease: '' };
 }
 
 /** Whether a store's answer is a reply with verdicts on a set. A store written by a user may answer incorrectly. */

@@ -1,4 +1,33 @@
+import { oncePer } from '../common/lazy.js';
 import type { PolicySet } from './store.js';
+
+/** The last set is found without a search, because most requests have the same set. */
+function withLast<T>(find: (set: PolicySet) => T): (set: PolicySet) => T {
+  let lastSet: PolicySet | undefined;
+  let last: T;
+  return (set) => {
+    if (set === lastSet) return last;
+    last = find(set);
+    lastSet = set;
+    return last;
+  };
+}
+
+/**
+ * Makes a value once per policy set, and remembers the value as long as the set. A set stays plain data, because a store around a store may
+ * pass on a changed copy.
+ */
+export const perSet = <T>(make: (set: PolicySet) => T): ((set: PolicySet) => T) => withLast(oncePer(make));
+
+/** The facts about a set, in one list, in which each has its position. */
+const factsOf = oncePer((_: PolicySet): unknown[] => []);
+let facts = 0;
+
+/** Like `perSet`, for a fact that is the same in all stores and limiters. Few may call it, because each call takes a position. */
+export function factOf<T extends object | string>(make: (set: PolicySet) => T): (set: PolicySet) => T {
+  const at = facts++;
+  return withLast((set) => (factsOf(set)[at] ??= make(set)) as T);
+}
 
 /** The purposes for which sets are copied. */
 type Kind =
@@ -19,24 +48,18 @@ type Kind =
 /** The most variants of a kind that are kept for a set. */
 const MAX_VARIANTS = 1000;
 
-type Variants = Map<Kind, Map<string | number, PolicySet>>;
-
-const variants = new WeakMap<PolicySet, Variants>();
-const origins = new WeakMap<PolicySet, { readonly kind: Kind; readonly of: PolicySet }>();
-/** Found without a search, because most requests have the same set. */
-let last: { readonly set: PolicySet; readonly all: Variants } | undefined;
-
-function variantsOf(set: PolicySet): Variants {
-  if (last?.set === set) return last.all;
-  let all = variants.get(set);
-  if (!all) variants.set(set, (all = new Map<Kind, Map<string | number, PolicySet>>()));
-  last = { set, all };
-  return all;
+/** The relations of a set to others. */
+interface Kin {
+  readonly variants: Map<Kind, Map<string | number, PolicySet>>;
+  /** The set of which it is a variant. */
+  origin?: { readonly kind: Kind; readonly of: PolicySet };
 }
+
+const kinOf = factOf((): Kin => ({ variants: new Map<Kind, Map<string | number, PolicySet>>() }));
 
 /** The variant of a set that `variant` has made. */
 export function known(set: PolicySet, kind: Kind, id: string | number = ''): PolicySet | undefined {
-  return variantsOf(set).get(kind)?.get(id);
+  return kinOf(set).variants.get(kind)?.get(id);
 }
 
 /**
@@ -55,8 +78,8 @@ export function variant(
   if (made) return made;
   const changed = change(set);
   made = changed ? { ...set, ...changed } : set;
-  if (changed) origins.set(made, { kind, of: set });
-  const all = variantsOf(set);
+  if (changed) kinOf(made).origin = { kind, of: set };
+  const all = kinOf(set).variants;
   let ofKind = all.get(kind);
   if (!ofKind) all.set(kind, (ofKind = new Map<string | number, PolicySet>()));
   if (ofKind.size >= MAX_VARIANTS) ofKind.clear();
@@ -66,7 +89,7 @@ export function variant(
 
 /** The set of which another one is a variant, or undefined if it is not a variant of this kind. */
 export function originOf(set: PolicySet, kind: Kind): PolicySet | undefined {
-  const origin = origins.get(set);
+  const { origin } = kinOf(set);
   return origin?.kind === kind ? origin.of : undefined;
 }
 

@@ -96,11 +96,11 @@ export class TableHistories implements Histories {
   readonly #histories = new Map<string, History>();
 
   find(policy: string, key: string): History | undefined {
-    return this.#histories.size === 0 ? undefined : this.#histories.get(idOf(policy, key));
+    return this.#histories.size === 0 ? undefined : this.#histories.get(historyName(policy, key));
   }
 
   open(policy: string, key: string, now: number, life: number): History {
-    const id = idOf(policy, key);
+    const id = historyName(policy, key);
     const history = this.#histories.get(id) ?? new History();
     history.until = now + life;
     this.#histories.delete(id);
@@ -117,7 +117,7 @@ export class TableHistories implements Histories {
 const MAX_PLAIN_LENGTH = 128;
 
 /** NUL separates the parts, and begins an id with a hash. A policy's id cannot contain NUL, because names are printable. */
-export function idOf(policy: string, key: string): string {
+export function historyName(policy: string, key: string): string {
   if (key.length <= MAX_PLAIN_LENGTH) return `${policy}\0${key}`;
   return `\0${policy}\0${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;
 }

@@ -85,13 +85,14 @@ export interface Framework<Req extends object, Res> extends ResponsePort<Res>, P
   readonly handlerSignature?: string;
 }
 
-const kept = new WeakMap<object, Trail>();
+/** The trails of requests, without a property of the request. */
+export const trails = new WeakMap<object, Trail>();
 
 /** The default storage, for frameworks without a faster one. */
 export const weakTrails: Trails<object> = {
-  trail: (req) => kept.get(req),
+  trail: (req) => trails.get(req),
   keep: (req: { rateLimit?: Decision }, trail) => {
-    kept.set(req, trail);
+    trails.set(req, trail);
     req.rateLimit = trail.decision;
   },
 };

@@ -1,6 +1,7 @@
 import { NAME } from '../algorithms/fields.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import { perSet, type PolicySet } from '../contract/store.js';
+import type { PolicySet } from '../contract/store.js';
+import { factOf } from '../contract/variant.js';
 
 /** The constant parts of a policy set's texts. */
 export interface HeaderTexts {
@@ -23,7 +24,7 @@ export interface HeaderTexts {
 }
 
 /** The texts of a set. */
-export const textsOf = perSet((set) => compileTexts(set));
+export const textsOf = factOf((set) => compileTexts(set));
 
 /**
  * The texts of a set on a response with the fields of earlier limiters. The items of a list get different names.

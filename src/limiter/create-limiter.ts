@@ -10,7 +10,7 @@ import { checkInteger, checkShape } from '../common/validate.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { EitherLimitOrPolicies, Policies, PolicyText } from '../contract/policy.js';
 import { visiblePolicies } from '../contract/shares.js';
-import { checkThresholds, thresholdReporter } from '../features/thresholds/on-threshold.js';
+import { checkThresholds, thresholdReporter } from '../features/thresholds/crossing-reports.js';
 import type { PolicySet } from '../contract/store.js';
 import { checkOffences } from './bans.js';
 import { guarded } from './guard/store-guard.js';

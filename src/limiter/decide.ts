@@ -7,11 +7,12 @@ import { checkCost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import { checkId } from '../features/ids/request-ids.js';
-import type { Reply } from '../contract/reply.js';
+import { unanswered, type Reply } from '../contract/reply.js';
 import {
   holdsSlots,
   isNothing,
   isPromise,
+  lookOf,
   mayDelay,
   newCall,
   type Keys,
@@ -33,7 +34,7 @@ import type { Request } from './request.js';
 import type { Scope } from './scope.js';
 import type { FirstQuestion } from './setup-checks.js';
 import type { CheckedOptions } from './checked-options.js';
-import { newLease } from '../features/slots/lease-name.js';
+import { newLease } from '../features/slots/slots.js';
 import { ProcessSlots } from '../features/slots/process-slots.js';
 import { isOn, type Enabled } from './enabled.js';
 import type { Tiers } from './tiers.js';
@@ -264,9 +265,9 @@ export class Decider {
     isOff: boolean,
     unreported: Unreported,
   ): MaybePromise<LimiterDecision> {
-    const query: LiveQuery = { ...subject, ...costs, peek: true, lease: '', unreported };
+    const query: LiveQuery = { ...lookOf(subject, costs), unreported };
     if (isOff) return switchedOff(query);
-    return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] });
+    return this.#conclude(query, unanswered());
   }
 
   /** A separate method, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */

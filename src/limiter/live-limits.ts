@@ -12,13 +12,13 @@ import {
 } from '../contract/overrides.js';
 import {
   isPromise,
-  perSet,
   type MaybePromise,
   type OverrideStore,
   type PolicySet,
   type Store,
   type Subject,
 } from '../contract/store.js';
+import { perSet } from '../contract/variant.js';
 import { ChangeChecks, isOf } from './overrides/changes.js';
 import {
   OverriddenSets,
@@ -107,7 +107,7 @@ export class LiveLimits {
     const { record, entry } = this.#sets;
     const hasChanges = this.#changes.size > 0;
     if (!hasChanges && entry === undefined && record === '') return set;
-    return this.#sets.of(set, hasChanges ? this.#changes.get(idOf(key)) : undefined);
+    return this.#sets.of(set, hasChanges ? this.#changes.get(textOf(key)) : undefined);
   }
 
   /**
@@ -140,7 +140,7 @@ export class LiveLimits {
 
   /** The set by which to ask again, after the store has returned the client changes of a key. */
   learn(key: Key, set: PolicySet, changes: ClientChanges): PolicySet {
-    const id = idOf(key);
+    const id = textOf(key);
     // The store does not return the records of dimensions without a policy in the set.
     const known = { ...this.#changes.get(id), ...changes };
     for (const change of Object.values(changes)) {
@@ -241,6 +241,6 @@ function hasKeyOf(key: Key, by: string): boolean {
   return typeof key === 'string' ? by === DEFAULT_DIMENSION : key[by] !== undefined;
 }
 
-function idOf(key: Key): string {
+function textOf(key: Key): string {
   return typeof key === 'string' ? key : `\0${JSON.stringify(key)}`;
 }

@@ -1,5 +1,6 @@
 import { HeadgateError } from '../common/errors.js';
 import { toText } from '../common/duration.js';
+import { oncePer } from '../common/lazy.js';
 import { canonicalText } from '../contract/policy-text.js';
 import type { PolicySet, Store } from '../contract/store.js';
 
@@ -22,7 +23,7 @@ function textOf({ policies, ban }: PolicySet): string {
   return texts.join(', ');
 }
 
-const claims = new WeakMap<Store, Map<string, Claim>>();
+const claimsOn = oncePer((_: Store) => new Map<string, Claim>());
 
 /** The policies of a limiter. With `dynamic`, each request determines the policies. */
 interface Named {
@@ -43,8 +44,7 @@ export function claimName(
   name: string | undefined,
   { set, tiers, dynamic }: Named,
 ): () => void {
-  const names = claims.get(store) ?? new Map<string, Claim>();
-  claims.set(store, names);
+  const names = claimsOn(store);
   const named = [...tiers].sort(([a], [b]) => (a < b ? -1 : 1)).map(([tier, own]) => [tier, described(own)]);
   const signature = dynamic ? 'dynamic' : JSON.stringify([described(set), set.ban, ...named]);
   const text = dynamic
@@ -53,28 +53,28 @@ export function claimName(
         .filter(({ policies }) => policies.length > 0)
         .map(textOf)
         .join('; or ');
-  const claim = names.get(set.name);
-  if (!claim) {
+  const known = names.get(set.name);
+  if (!known) {
     names.set(set.name, { named: name !== undefined, signature, text, limiters: 1 });
-  } else if (name === undefined || !claim.named) {
+  } else if (name === undefined || !known.named) {
     throw new HeadgateError(
       'HEADGATE_NAME_REQUIRED',
       `Another limiter on this store is called ${JSON.stringify(set.name)}, and one of the two has no explicit name. Give each ` +
         `its own: name: 'login', name: 'search'. To share a quota, give both the same name.`,
     );
-  } else if (claim.signature !== signature) {
+  } else if (known.signature !== signature) {
     throw new HeadgateError(
       'HEADGATE_POLICY_MISMATCH',
-      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. This limiter has: ${text}. ` +
+      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${known.text}. This limiter has: ${text}. ` +
         'Limiters of the same name share their quota. Give them equal policies, or different names. If each is for a plan, make one limiter ' +
         "with tiers: { free: '100/1m', pro: '1000/1m' }, and pass the tier to consume.",
     );
   } else {
-    claim.limiters++;
+    known.limiters++;
   }
   return () => {
-    const claim = names.get(set.name);
-    if (claim && --claim.limiters === 0) names.delete(set.name);
+    const known = names.get(set.name);
+    if (known && --known.limiters === 0) names.delete(set.name);
   };
 }
 

@@ -1,5 +1,6 @@
-import type { Reply } from '../contract/reply.js';
-import type { Query, Subject } from '../contract/store.js';
+import { NO_COSTS } from '../contract/costs.js';
+import { unanswered } from '../contract/reply.js';
+import { lookOf, type Subject } from '../contract/store.js';
 import { conclude, type LimiterDecision } from './decision.js';
 import type { Reports } from './observe.js';
 import type { Request } from './request.js';
@@ -19,16 +20,16 @@ export class Unasked {
   withoutStore({ key, cost, set }: Request, degraded?: 'deny'): LimiterDecision {
     const { scope, shadow } = this.#setup;
     const subject = scope.subject(set, key);
-    const query: Query = { ...subject, ...scope.costs(cost, subject.set, set), peek: true, lease: '' };
-    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], ...(degraded && { degraded }) };
+    const query = lookOf(subject, scope.costs(cost, subject.set, set));
+    const reply = { ...unanswered(), ...(degraded && { degraded }) };
     return conclude(query, reply, shadow);
   }
 
   /** The decision of a list. */
   listed(subject: Subject, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
     const { shadow } = this.#setup;
-    const query: Query = { ...subject, cost: 0, peek: true, lease: '' };
-    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
+    const query = lookOf(subject, NO_COSTS);
+    const reply = unanswered();
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
     const decision = conclude(query, reply, shadow, { allowed, reason, retryAfterMs });

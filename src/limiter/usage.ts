@@ -1,5 +1,6 @@
+import { NO_COSTS } from '../contract/costs.js';
 import { malformedReply, type UsageReply } from '../contract/reply.js';
-import { isReply, type Query, type Store, type Subject } from '../contract/store.js';
+import { isReply, lookOf, type Store, type Subject } from '../contract/store.js';
 import { sharedOf, visiblePolicies } from '../contract/shares.js';
 import { countedKey, fullQuotaOf } from '../features/thresholds/crossing-reports.js';
 import { variant } from '../contract/variant.js';
@@ -52,7 +53,7 @@ export async function askUsage(store: Store, subject: Subject): Promise<UsageRep
 
 /** The usage by a store without the method: a store around a store may only have the five methods that every store has. */
 async function lookedUp(store: Store, subject: Subject): Promise<UsageReply> {
-  const query: Query = { ...subject, cost: 0, peek: true, lease: '' };
+  const query = lookOf(subject, NO_COSTS);
   const reply = await store.decide(query);
   const { ban } = reply;
   const set = variant(subject.set, 'without ban', () => ({ ban: undefined }));

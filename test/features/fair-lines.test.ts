@@ -19,13 +19,13 @@ interface Turn {
 }
 
 /** A limiter with keys per tenant and for all tenants together, its waiting room, and the order of the turns. */
-function setup(create: CreateStore, options: CreateLimiterOptions, isShared = false) {
+function setup(create: CreateStore, options: CreateLimiterOptions, hasPeers = false) {
   const timing = new TestTiming();
   const limiter = limiterOn(create(timing.clock), options);
   const queue = new HoldQueue(1e6, 1e6, timing);
   let asked = 0;
   const room = new WaitingRoom(1e6, 1e6, timing, {
-    isShared,
+    hasPeers,
     decide: async ({ key, cost, set, peek }) => {
       asked++;
       const decision = await (peek ? limiter.peek(key, { cost }) : limiter.decide(key, cost, set));

@@ -44,7 +44,7 @@ function waiting(most: number, mostPerKey: number): Room {
   const limiter = limiterOn(memory(timing.clock), { limit: 1, window: '1h' });
   const decide = async ({ key }: Request): Promise<LimiterDecision> => limiter.decide(key, 1);
   const room = new WaitingRoom(most, mostPerKey, timing, {
-    isShared: false,
+    hasPeers: false,
     decide,
     hold: async (decision) => decision,
   });

@@ -42,7 +42,7 @@ function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = 
   let calls = 0;
   let together = false;
   const room = new WaitingRoom(most, most, timing, {
-    isShared: distance > 0,
+    hasPeers: distance > 0,
     decide: async ({ key, cost, set, peek }) => {
       // Questions of the same moment count as a single call.
       if (!together) calls++;
@@ -1107,7 +1107,7 @@ describe('a line that moves to another gate while its charge is given back', () 
       new Promise((resolve) => onAbort(signal, () => resolve(0)));
     const script: (() => Promise<LimiterDecision>)[] = [];
     const room = new WaitingRoom(100, 100, timing, {
-      isShared: false,
+      hasPeers: false,
       decide: ({ set }) => script.shift()?.() ?? limiter.decide(key, 1, set),
       hold: async (decision) => decision,
     });

@@ -56,7 +56,7 @@ export class Fleet {
     let askedAt = -1;
     const hold = () => this.#holdMs[process];
     return new WaitingRoom(1000, 1000, timing, {
-      isShared: true,
+      hasPeers: true,
       process: () => process + 1,
       get holdMs() {
         return hold();

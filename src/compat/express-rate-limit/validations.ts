@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import type { Request } from 'express';
 import { invalidOption } from '../../common/errors.js';
+import { oncePer } from '../../common/lazy.js';
 import type { EnabledValidations, Logger, Options, Store, ValidationName } from './types.js';
 
 /** A likely misconfiguration. The pages of express-rate-limit explain the codes. */
@@ -35,7 +36,7 @@ const KNOWN_OPTIONS = [
 
 const usedStores = new WeakSet<object>();
 /** The keys that each request has counted, per store, or per class of stores with common keys. */
-const countedKeys = new WeakMap<Request, Map<unknown, string[]>>();
+const countedKeys = oncePer((_: Request) => new Map<unknown, string[]>());
 
 /** Each check throws the error or warning that is logged. */
 const checks = {
@@ -103,8 +104,7 @@ const checks = {
   },
 
   singleCount(request: Request, store: Store, key: string) {
-    let stores = countedKeys.get(request);
-    if (!stores) countedKeys.set(request, (stores = new Map<unknown, string[]>()));
+    const stores = countedKeys(request);
     const shared = store.localKeys ? store : store.constructor.name;
     const keys = stores.get(shared) ?? [];
     stores.set(shared, keys);

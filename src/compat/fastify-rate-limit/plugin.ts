@@ -9,6 +9,7 @@ import type {
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { HeadgateError } from '../../common/errors.js';
+import { oncePer } from '../../common/lazy.js';
 import type { RouteRateLimitConfig } from '../../http/adapters/route-config.js';
 import { routeName } from '../../http/adapters/route-name.js';
 import { memoryStore } from '../../stores/memory/memory.js';
@@ -74,12 +75,11 @@ declare module 'fastify' {
 }
 
 /** The number of registrations per application. All processes of an application register equally often. */
-const registrations = new WeakMap<object, number>();
+const registrations = oncePer((_: object) => ({ count: 0 }));
 
 /** The prefix of the names of further registrations, so that each counts separately on one Redis. */
 function scopeOf(server: object): string {
-  const count = (registrations.get(server) ?? 0) + 1;
-  registrations.set(server, count);
+  const count = ++registrations(server).count;
   return count === 1 ? '' : `${count}: `;
 }
 

@@ -1,6 +1,6 @@
 import type { FirstDecision } from '../../contract/first-decision.js';
 import { firstCosts, idLifeOf, MAX_REPEATS, policiesText, repeatsOf } from './request-ids.js';
-import type { Reply } from '../../contract/reply.js';
+import { unanswered, type Reply } from '../../contract/reply.js';
 import type { ChargeChange, PolicySet, Query } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import type { Place } from '../feature.js';
@@ -20,7 +20,7 @@ export function recall(places: readonly Place[], query: Query, now: number): Rep
   const record = known(place, set, now);
   if (!record || record.used >= repeatsOf(set)) return undefined;
   place.write({ ...record, used: record.used + 1 }, atOf(record) + idLifeOf(set));
-  return { now: atOf(record), step: record.step, ban: 0, verdicts: [], first: record };
+  return { ...unanswered(atOf(record), record.step), first: record };
 }
 
 /** Remembers a charged request, unless its id was repeated too often. */

@@ -3,7 +3,8 @@ import { invalidOption } from '../../common/errors.js';
 import type { Costs } from '../../contract/costs.js';
 import type { FirstDecision } from '../../contract/first-decision.js';
 import type { Key } from '../../contract/key.js';
-import { holdsSlots, perSet, type PolicySet, type Store } from '../../contract/store.js';
+import { holdsSlots, type PolicySet, type Store } from '../../contract/store.js';
+import { factOf } from '../../contract/variant.js';
 import { refusal } from '../../contract/together.js';
 import { areVerdicts } from '../../contract/verdicts.js';
 
@@ -86,7 +87,7 @@ export function repeatsOf({ repeats }: PolicySet): number {
 }
 
 /** Four characters that differ for sets with other policies, because the verdicts of other policies have another meaning. */
-export const policiesText = perSet((set): string => {
+export const policiesText = factOf((set): string => {
   const { policies } = set.scaledFrom ?? set;
   const parts = policies.map(({ id, by, limit, shadow, attempts }) => [id, by, limit, shadow, attempts]);
   return digest(JSON.stringify(parts)).slice(0, 4);

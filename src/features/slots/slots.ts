@@ -1,5 +1,7 @@
-import { leaseTag } from './lease-name.js';
-import { holdsSlots, type Query } from '../../contract/store.js';
+import { createHash, randomBytes } from 'node:crypto';
+import { SLOT_SHARES_KERNEL } from '../../algorithms/index.js';
+import { lazy } from '../../common/lazy.js';
+import { holdsSlots, type Query, type Subject } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
 import { text } from '../layout.js';
 
@@ -10,3 +12,20 @@ export const slots: Feature = {
   isInLooks: true,
   requestArgs: { lease: text((query: Query) => query.lease || leaseTag(query)) },
 };
+
+/** The first part of the names of this process' slots. A number follows. */
+const leasePrefix = lazy(() => randomBytes(9).toString('base64url'));
+let leases = 0;
+
+/** A new name for the slots of a request. */
+export const newLease = (subject: Subject): string =>
+  `${leasePrefix()}${(leases++).toString(36)}${leaseTag(subject)}`;
+
+/** The end of the names of a tenant's leases, by which stores count the slots of each tenant. Empty unless slots are shared. */
+export function leaseTag({ set, key }: Subject): string {
+  if (typeof key === 'string') return '';
+  const tenants = set.policies.find(({ kernel, by }) => kernel === SLOT_SHARES_KERNEL && by.includes('/'));
+  if (!tenants) return '';
+  const tenant = key[set.dimensions!.names.indexOf(tenants.by)]!;
+  return `.${createHash('sha256').update(tenant).digest('hex').slice(0, 16)}`;
+}

@@ -1,10 +1,13 @@
 import { kernels } from '../../algorithms/index.js';
+import { HeadgateError } from '../../common/errors.js';
+import { notifyUser } from '../../common/warnings.js';
 import type { Crossing, ThresholdEvent } from '../../contract/crossing.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
+import { thresholdChannel } from '../../contract/diagnostics.js';
 import { setsByDimension } from '../../contract/dimension-sets.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
-import type { Subject } from '../../contract/store.js';
-import { storedCrossing, type CrossingList, type StoredCrossing } from './crossings.js';
+import type { PolicySet, Subject } from '../../contract/store.js';
+import { hasThresholds, storedCrossing, type CrossingList, type StoredCrossing } from './crossings.js';
 
 /** The units of an untouched key, by the limits in force, which may have another burst than the policy's traits. */
 export function fullQuotaOf({ kernel, params }: CompiledPolicy, now: number): number {
@@ -71,4 +74,23 @@ function eventOf(subject: Subject, { at, level, ...rest }: Crossing): ThresholdE
     ...{ limiter: subject.set.name, policy: policy.name, key: countedKey(subject, policy) },
     ...{ threshold: level / 1000, ...rest },
   };
+}
+
+type OnThreshold = (event: ThresholdEvent) => void;
+
+/** Reports crossings of thresholds to the subscribers and to `onThreshold`. */
+export function thresholdReporter(onThreshold: OnThreshold | undefined): OnThreshold {
+  return (event) => {
+    thresholdChannel.publish(event);
+    if (onThreshold) notifyUser('onThreshold', onThreshold, event);
+  };
+}
+
+/** Refuses `onThreshold` if no policy can cross a threshold. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function checkThresholds(sets: readonly PolicySet[]): void {
+  if (sets.some(hasThresholds)) return;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_OPTION',
+    'onThreshold: no policy has thresholds, so the function would never be called. Set thresholds: [0.8, 1] on a policy, or omit this option.',
+  );
 }

@@ -4,7 +4,7 @@ import type { Decision } from '../../common/decision.js';
 import { HeadgateError } from '../../common/errors.js';
 import { createFlow } from '../flow.js';
 import { expressProxy } from './proxies.js';
-import type { Framework, Trail } from '../framework.js';
+import { trails, type Framework, type Trail } from '../framework.js';
 import { nodeResponse } from '../node-response.js';
 import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
@@ -41,9 +41,7 @@ declare global {
 // Express' requests get no new property. Each request has a hidden class of its own, so adding a property takes V8 2 µs, and inline caches
 // never match. Shared facts are looked up once, on the common prototype.
 
-/** The trails of Express' requests. Requests of different servers share a hidden class, so the trail is a property there. */
-const trails = new WeakMap<object, Trail>();
-
+/** The trail of requests of other servers. They share a hidden class, so the trail is a property. */
 const TRAIL = Symbol('headgate.trail');
 
 interface Limited extends Request {

@@ -7,6 +7,7 @@ import {
   malformedReply,
   chargedOf,
   type ChangeReply,
+  unanswered,
   type Reply,
   type UsageReply,
 } from '../../contract/reply.js';
@@ -43,7 +44,7 @@ export function guarded(store: Store, options: FailureValues, warn: Warn): Store
 }
 
 /** The reply to a caller whose units will be given back later. */
-const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
+const NOTHING: ChangeReply = { ...unanswered(0), charged: [] };
 
 /** Sends a question to the store. */
 type Send<Q, T> = (question: Q) => MaybePromise<T>;

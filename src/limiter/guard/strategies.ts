@@ -1,5 +1,5 @@
 import type { HeadgateError } from '../../common/errors.js';
-import type { Reply } from '../../contract/reply.js';
+import { unanswered, type Reply } from '../../contract/reply.js';
 import type { Query } from '../../contract/store.js';
 import type { Circuit } from './circuit.js';
 import type { FailureValues } from './guard-options.js';
@@ -31,7 +31,7 @@ export function strategyOf(mode: FailureValues['onStoreError'], local: Local): S
     isTurnedAway: mode === 'deny',
     decide(_, error) {
       const late = error?.code === 'HEADGATE_PROCESS_LATE';
-      const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: mode, error };
+      const reply = { ...unanswered(), degraded: mode, error };
       return late ? { ...reply, late } : reply;
     },
   };

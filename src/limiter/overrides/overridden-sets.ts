@@ -19,7 +19,8 @@ import {
   type OverrideRecord,
 } from '../../contract/overrides.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { perSet, type PolicySet, type Store } from '../../contract/store.js';
+import type { PolicySet, Store } from '../../contract/store.js';
+import { perSet } from '../../contract/variant.js';
 import type { Scope } from '../scope.js';
 import type { Tiers } from '../tiers.js';
 import { asPatient } from '../waiting/waiting-set.js';
@@ -65,8 +66,10 @@ export class OverriddenSets {
   readonly entry: OverrideEntry | undefined;
   /** The revision with which to ask about a key without a client change: the store returns changes of limits alone if they matter. */
   readonly unknown: string;
-  readonly #sets = perSet((set) => this.#setsOf(set));
-  readonly #changeSets = perSet((set) => this.#withRecord(set));
+  readonly #sets = perSet((set) => ({
+    of: lazy(() => this.#setsOf(set)),
+    ofChange: lazy(() => this.#withRecord(set)),
+  }));
 
   constructor(parts: SetParts, record: OverrideRecord, entry: OverrideEntry | undefined) {
     this.#parts = parts;
@@ -77,12 +80,12 @@ export class OverriddenSets {
 
   /** The set that decides about a key. @param changes the client changes of the key; undefined for a key without client changes */
   of(set: PolicySet, changes: ClientChanges | undefined): PolicySet {
-    return this.#sets(set)(changes);
+    return this.#sets(set).of()(changes);
   }
 
   /** The set by which a charge is changed later. */
   ofChange(set: PolicySet): PolicySet {
-    return this.#changeSets(set);
+    return this.#sets(set).ofChange();
   }
 
   #setsOf(set: PolicySet): (changes: ClientChanges | undefined) => PolicySet {

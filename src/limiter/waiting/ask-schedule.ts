@@ -38,7 +38,7 @@ export interface Delay {
  */
 export class AskSchedule {
   /** Whether requests of other processes may wait for the same keys. */
-  readonly #isShared: boolean;
+  readonly #hasPeers: boolean;
   /** The last denial. */
   #denial: LimiterDecision | undefined;
   /** The time before which the store must not be asked again. */
@@ -58,8 +58,8 @@ export class AskSchedule {
   /** The time until a slot is expected for this process after an admission that took the last slot, ms. */
   #slotMs = 0;
 
-  constructor(isShared: boolean) {
-    this.#isShared = isShared;
+  constructor(hasPeers: boolean) {
+    this.#hasPeers = hasPeers;
   }
 
   /** The last denial of a waiter of this line. */
@@ -133,7 +133,7 @@ export class AskSchedule {
     this.#most = mostOf(decision.set);
     this.#isOfSlots = holdsSlots(decision.set);
     this.#deniedUntil = asked + leastMs;
-    if (!this.#isShared) return sleepMs;
+    if (!this.#hasPeers) return sleepMs;
     const spread = Math.max(Math.min(sleepMs / 2, MAX_SPREAD_MS), SPREAD_AHEAD * aheadMs);
     // The store's time began after the question, and the next question takes as long to arrive.
     const time = asked - now + Math.max(pauseMs, sleepMs + spread * Math.random());
@@ -151,7 +151,7 @@ export class AskSchedule {
 
   /** @returns the sleep after a question that was not denied, ms @param asked the time of the question */
   sleepAfterAdmission(asked: number, now: number): number {
-    if (!this.#isShared || (!this.#denial && this.#slotMs === 0)) return 0;
+    if (!this.#hasPeers || (!this.#denial && this.#slotMs === 0)) return 0;
     // Each release of this process would delay a later question for the slots of other processes again.
     if (this.#isOfSlots && this.#left > 0) return 0;
     // The process must ask again before its turns are used up, because a question is only for a part of the turns ahead.

@@ -11,7 +11,7 @@ import { ASKING, RESTING, SLEEPING, type Watcher, type Gate, type WaitingLine } 
 /** The functions of the limiter that waiting uses. */
 export interface Host {
   /** Whether requests of other processes may wait for the same keys. */
-  readonly isShared: boolean;
+  readonly hasPeers: boolean;
   /** The number of this process in the lines of processes. Absent if no other process waits for the same keys. */
   readonly process?: (() => number) | undefined;
   /** The time for which this process usually holds a slot, ms. Undefined until this process has released a slot. */

@@ -111,10 +111,10 @@ export class Gate {
   #returns = 0;
   readonly #returned = new Set<WaitingLine>();
 
-  constructor(key: string, ids: readonly string[], isShared: boolean) {
+  constructor(key: string, ids: readonly string[], hasPeers: boolean) {
     this.key = key;
     this.ids = ids;
-    this.pace = new AskSchedule(isShared);
+    this.pace = new AskSchedule(hasPeers);
   }
 
   /** The waiter that the next question is about. */

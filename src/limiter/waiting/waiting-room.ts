@@ -38,7 +38,7 @@ export class WaitingRoom {
   readonly #timing: Timing;
   readonly #questions: Questions;
   readonly #lines: WaitingQueues<Waiter, WaitingLine>;
-  readonly #isShared: boolean;
+  readonly #hasPeers: boolean;
   readonly #gates = new Map<string, Gate>();
   /** The gates of lines that wait for several keys without a denial by a key, under each key. */
   readonly #undenied = new Map<string, Set<Gate>>();
@@ -50,7 +50,7 @@ export class WaitingRoom {
    */
   constructor(most: number, mostPerKey: number, timing: Timing, host: Host) {
     this.#timing = timing;
-    this.#isShared = host.isShared;
+    this.#hasPeers = host.hasPeers;
     const isClosed = (): boolean => this.#isClosed;
     this.#questions = new Questions(timing, host, {
       get isClosed() {
@@ -151,7 +151,7 @@ export class WaitingRoom {
   #openGate(key: string, ids: readonly string[] = []): Gate {
     let gate = this.#gates.get(key);
     if (gate) return gate;
-    gate = new Gate(key, ids, this.#isShared);
+    gate = new Gate(key, ids, this.#hasPeers);
     this.#gates.set(key, gate);
     for (const id of ids) this.#undenied.set(id, (this.#undenied.get(id) ?? new Set<Gate>()).add(gate));
     return gate;

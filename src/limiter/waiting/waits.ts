@@ -47,7 +47,7 @@ export class Waits {
     const { source, waiting } = this.#setup;
     const decider = this.#decider;
     const room = new WaitingRoom(...waiting, realTiming, {
-      isShared: !source.embedded,
+      hasPeers: !source.embedded,
       process: source.embedded ? undefined : processNumber,
       get holdMs() {
         return decider.slots.holdMs;

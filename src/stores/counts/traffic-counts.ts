@@ -58,8 +58,8 @@ export class LimiterCounts {
     this.use = new UseHistogram(name, used);
   }
 
-  /** Counts a decision. @param weight the number of decisions that it represents for its key, or 0 if its key is not counted */
-  add(decision: CountedDecision, weight: number): void {
+  /** Counts a decision. @param times the number of decisions that it represents for its key, or 0 if its key is not counted */
+  add(decision: CountedDecision, times: number): void {
     const { allowed, policies, reason, degraded } = decision;
     if (allowed) this.#admitted++;
     else this.#denied++;
@@ -67,7 +67,7 @@ export class LimiterCounts {
     // The policies of a wait that ended without an admission may admit the request.
     const isOfWait = reason !== undefined && gaveUp(reason);
     if (!degraded && !isOfWait && (reason === undefined || decision.policy !== undefined))
-      this.use.add(decision, weight > 0);
+      this.use.add(decision, times > 0);
     let isOfPolicy = false;
     for (let i = 0; i < policies.length && !isOfWait; i++) {
       const { name, allowed: admits } = policies[i]!;
@@ -77,14 +77,14 @@ export class LimiterCounts {
     }
     // These counts need no limit, because there are few reasons.
     if (!allowed && !isOfPolicy && reason !== undefined) increment(this.#reasons, reason);
-    if (weight > 0) this.#addKey(decision, weight, isOfWait);
+    if (times > 0) this.#addKey(decision, times, isOfWait);
   }
 
   /** Counts the key by which a decision was made. */
-  #addKey(decision: CountedDecision, weight: number, isOfWait: boolean): void {
+  #addKey(decision: CountedDecision, times: number, isOfWait: boolean): void {
     const { allowed, policy, reason } = decision;
     const which = allowed ? 0 : 1;
-    this.#weights[which] += weight;
+    this.#weights[which] += times;
     const [dimension, key] = decidingKey(decision);
     let ofDimension = this.#keys.get(dimension);
     if (!ofDimension) this.#keys.set(dimension, (ofDimension = new Map<string, KeyCounts>()));
@@ -94,14 +94,14 @@ export class LimiterCounts {
       this.#keyCount++;
       ofDimension.set(key, (own = { counts: [0, 0] }));
     }
-    own.counts[which] += weight;
+    own.counts[which] += times;
     if (allowed) return;
     const denying = isOfWait ? undefined : policy;
     if (denying !== undefined) own.counts.splice(2, 2, denying);
     else if (reason !== undefined) own.counts.splice(2, 2, null, reason);
     const causes = (own.causes ??= new Map<string, number>());
     const cause = causeOf(denying, reason);
-    causes.set(cause, (causes.get(cause) ?? 0) + weight);
+    causes.set(cause, (causes.get(cause) ?? 0) + times);
   }
 
   /** The counts for a message. */
@@ -129,8 +129,8 @@ export class LimiterCounts {
   *denials(text: KeyText): Generator<readonly [key: string, cause: string, count: number]> {
     for (const [dimension, keys] of this.#keys)
       for (const [key, { causes = [] }] of keys)
-        for (const [cause, weight] of causes) {
-          const count = share(weight, this.#weights[1], this.#denied);
+        for (const [cause, times] of causes) {
+          const count = share(times, this.#weights[1], this.#denied);
           if (count > 0) yield [textIn(dimension, key, text), cause, count];
         }
   }
@@ -182,7 +182,8 @@ function tenantOf(
 function decidingKey(decision: CountedDecision): readonly [dimension: string, key: string] {
   const { policy, policies, reason, key, set, subject } = decision;
   if (policy !== undefined) {
-    const at = policies.findIndex(({ name }) => name === policy);
+    // Usually the first policy decides.
+    const at = policies[0]!.name === policy ? 0 : policies.findIndex(({ name }) => name === policy);
     const [own, limitKey] = [set.policies[at]!, policies[at]!.key];
     if (own.share === undefined) return [own.by, limitKey];
     const dimension = tenantDimension(own.by, own.share);

@@ -95,13 +95,13 @@ export class Traffic {
   count(name: string, decision: CountedDecision): void {
     const counts = this.#limiters.get(name) ?? this.#add(name);
     if (!counts) return;
-    let weight = 1;
+    let times = 1;
     if (++this.#decisions > MAX_COUNTED_KEYS) {
       const isSampled = --this.#skip <= 0;
       if (isSampled) this.#skip = this.#randomSkip();
-      weight = isSampled ? this.#settings.sample : 0;
+      times = isSampled ? this.#settings.sample : 0;
     }
-    counts.add(decision, weight);
+    counts.add(decision, times);
   }
 
   #add(name: string): LimiterCounts | undefined {

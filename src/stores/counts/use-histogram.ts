@@ -1,4 +1,3 @@
-import { costAt } from '../../contract/costs.js';
 import type { CountedDecision } from '../../contract/announcement.js';
 import type { UsedKeys } from './used-keys.js';
 
@@ -57,12 +56,14 @@ export class UseHistogram {
         if (isSampled) this.#raise(name, key, window, DENIED);
         continue;
       }
-      const cost = costAt(subject, i);
+      // `costAt` without its call, because each decision is counted.
+      const cost = subject.costs === undefined ? subject.cost : subject.costs[i]!;
       // The other policies of a denied request charge nothing.
       if (!allowed || cost === 0) continue;
       const { capacity } = traits;
       const used = capacity - remaining;
-      const level = levelOf(used, capacity);
+      let level = -1;
+      while (level + 1 < LEVELS && used >= capacity * LEAST_USES[level + 1]!) level++;
       if (level >= 0 && (isSampled || used - cost < capacity * LEAST_USES[level]!))
         this.#raise(name, key, window, level);
     }
@@ -77,11 +78,4 @@ export class UseHistogram {
     const before = this.#used.raise(own.keys, key, windowMs, level);
     for (let each = before + 1; each <= level; each++) own.levels[each]!++;
   }
-}
-
-/** The highest level with this use, or -1. */
-function levelOf(used: number, capacity: number): number {
-  let level = -1;
-  while (level + 1 < LEVELS && used >= capacity * LEAST_USES[level + 1]!) level++;
-  return level;
 }

@@ -18,7 +18,7 @@ import type { MemoryStore, MemoryStoreOptions } from './options.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import {
   stepAfter,
-  perSet,
+  lookOf,
   type ChargeChange,
   type Clock,
   type LeaseChange,
@@ -26,6 +26,7 @@ import {
   type Query,
   type Subject,
 } from '../../contract/store.js';
+import { perSet } from '../../contract/variant.js';
 import { ChangeLog, resetChange, type JournalEntry as LogChange } from '../journal.js';
 import { ownerText } from '../keys.js';
 import { configurationOf, describe } from '../published.js';
@@ -150,7 +151,7 @@ export class Memory implements MemoryStore {
     const [part] = setsByDimension(set);
     const place = new MemoryPlace(true, this.#onFull, this.#marks, this.#ids);
     place.find(this.#makeView({ ...part!, scope }), key, now);
-    const query = { set, key, cost: 1, costs: undefined, peek: true, lease: '' };
+    const query = lookOf({ set, key }, { cost: 1 });
     return decide([place], query, now, this.#step(now));
   }
 

@@ -57,7 +57,7 @@ export class Selections {
    * @param onFreed receives the policies and selections whose state must be forgotten
    */
   select(policies: readonly CompiledPolicy[], now: number, onFreed: (freed: Freed) => void): Selection {
-    const id = idOf(policies);
+    const id = idsText(policies);
     let selection = this.#selections.get(id);
     if (!selection) {
       selection = this.#add(policies, now);
@@ -113,7 +113,7 @@ export class Selections {
   }
 
   #remove({ number, policies }: Selection, freed: { policies: number[]; selections: number[] }): void {
-    this.#selections.delete(idOf(policies.map(({ policy }) => policy)));
+    this.#selections.delete(idsText(policies.map(({ policy }) => policy)));
     freed.selections.push(number);
     for (const known of policies) {
       if (--known.selections > 0) continue;
@@ -124,7 +124,7 @@ export class Selections {
 }
 
 /** Joins the ids by line feeds, which they cannot contain, because names of policies are printable. */
-function idOf(policies: readonly CompiledPolicy[]): string {
+function idsText(policies: readonly CompiledPolicy[]): string {
   return policies.map(({ id }) => id).join('\n');
 }
 

@@ -1,5 +1,6 @@
 // Prepared statements, which the server neither parses nor plans anew. Only a session of its own keeps them: behind a pooler such as PgBouncer,
 // each transaction may run in another session.
+import { oncePer } from '../../common/lazy.js';
 import { STATEMENTS, type StatementName, type Texts } from './statements.js';
 
 /** A part of the names, so that two copies of Headgate in a process use different statements. */
@@ -70,14 +71,8 @@ function inFull(table: string): Texts {
   return { prepare: () => '', run: (name, ...values) => STATEMENTS[name].sql(table, values) };
 }
 
-const sessions = new WeakMap<object, Session>();
-
 /** The session of a client, the same each time that a pool returns the client. Only clients of `pg` know the id of the server's process. */
-export function sessionOf(client: object): Session {
-  let session = sessions.get(client);
-  if (!session) {
-    const { processID: pid } = client as { processID?: unknown };
-    sessions.set(client, (session = new Session(typeof pid === 'number' ? String(pid) : undefined)));
-  }
-  return session;
-}
+export const sessionOf = oncePer((client: object) => {
+  const { processID: pid } = client as { processID?: unknown };
+  return new Session(typeof pid === 'number' ? String(pid) : undefined);
+});

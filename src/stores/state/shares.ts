@@ -13,7 +13,7 @@ import type { ChargeChange, Query } from '../../contract/store.js';
 import { admits, NEVER, nextWait } from '../../contract/verdicts.js';
 import type { MemoryColumn } from '../../algorithms/index.js';
 import type { Place } from '../../features/feature.js';
-import { leaseTag } from '../../features/slots/lease-name.js';
+import { leaseTag } from '../../features/slots/slots.js';
 
 /** A policy of a set with its state. */
 class Spot {

@@ -5,7 +5,7 @@ import type { Decision } from '../../../common/decision.js';
 import type { Flow } from '../../flow.js';
 import { expressProxy, fastifyProxy, type ExpressRequest, type FastifyRequest } from '../proxies.js';
 import { onClosed } from '../../closed-connections.js';
-import type { Framework, Trail } from '../../framework.js';
+import { trails, type Framework } from '../../framework.js';
 import { nodeResponse } from '../../node-response.js';
 import { problemOf as problemText } from '../../problem.js';
 import { ofLimiter } from '../../../limiter/decision.js';
@@ -161,9 +161,6 @@ const rawOf = (res: Response): ServerResponse => res.raw ?? (res as unknown as S
 const endingOf = (res: Response): NoResponse['ending'] =>
   res instanceof NoResponse ? res.ending : nodeResponse;
 
-/** Trails by context and not by request, because a GraphQL request or a socket runs many handlers, and each handler is charged. */
-const trails = new WeakMap<ExecutionContext, Trail>();
-
 /** The problem details of a denial, for Nest to send. */
 const problems = new WeakMap<Response, string>();
 
@@ -204,6 +201,7 @@ export const framework: Framework<ExecutionContext, Response> = {
     const type = context.getType<string>();
     return ['http', 'graphql', 'ws'].includes(type) ? undefined : type;
   },
+  // By context and not by request, because a GraphQL request or a socket runs many handlers, and each handler is charged.
   trail: (context) => trails.get(context),
   keep: (context, trail) => {
     trails.set(context, trail);

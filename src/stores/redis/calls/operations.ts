@@ -4,7 +4,7 @@ import { banKey, paramsOf } from '../../../features/bans/bans.js';
 import { kindOfChange, looksOf, ownArgs } from '../../../features/features.js';
 import { argsBy, pushRequestArgs } from '../../../features/layout.js';
 import type { ChangeReply, UsageReply } from '../../../contract/reply.js';
-import type { ChargeChange, LeaseChange, Subject } from '../../../contract/store.js';
+import { lookOf, type ChargeChange, type LeaseChange, type Subject } from '../../../contract/store.js';
 import type { JournalEntry as LoggedChange } from '../../journal.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys, logArgs } from '../operators/ban-book.js';
 import { assemble, type Script, type ScriptName } from '../scripts.js';
@@ -70,7 +70,7 @@ export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply
   const last = looks.flatMap(({ lastOfLooks }) => lastOfLooks ?? []);
   for (const { tag } of last) maker.pushTagged(keys, key, tag);
   const [, ...args] = argsOf(set, false, plans.now, ownArgs(looks, set, plans)).evaluateArgs;
-  const query = { set, key, ...NO_COSTS, peek: true, lease: '' };
+  const query = lookOf({ set, key }, NO_COSTS);
   for (const { requestArgs } of looks) if (requestArgs) pushRequestArgs(args, requestArgs, [query], plans);
   return {
     script: assemble('evaluate', kernels, [...partsOfLooks(set), 'usage']),

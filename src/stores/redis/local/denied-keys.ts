@@ -129,7 +129,7 @@ export class DeniedKeys {
   set(key: string, denial: Denial): void {
     const { cost, reply, received, until } = denial;
     takeFingerprint(key);
-    const row = this.#find() || this.#claim(received);
+    const row = this.#find() || this.#takeRow(received);
     const at = row * INTEGERS_PER_ROW;
     if (this.#fits(denial)) {
       this.#integers[at + COST] = cost as number;
@@ -178,7 +178,7 @@ export class DeniedKeys {
   }
 
   /** Returns a row for a key without a row: the next row if free or over, a new row, or the oldest row. */
-  #claim(time: number): number {
+  #takeRow(time: number): number {
     const next = this.#hand === this.#rows ? 1 : this.#hand + 1;
     const isFree =
       next <= this.#rows &&

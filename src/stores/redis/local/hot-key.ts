@@ -1,11 +1,13 @@
 import { inBackground } from '../../../common/background.js';
 import { Eventual } from '../../../common/eventual.js';
 import { performance } from '../../../common/real-time.js';
+import { NO_COSTS } from '../../../contract/costs.js';
 import type { Reply } from '../../../contract/reply.js';
 import {
   isPromise,
-  type ChargeChange,
+  lookOf,
   newCall,
+  type ChargeChange,
   type MaybePromise,
   type PolicySet,
   type Query,
@@ -171,7 +173,7 @@ export class HotKey {
     try {
       const [reply, look] = await Promise.all([
         store.decide({ ...subject, cost: units, peek: false, lease: '', call }),
-        set.ban && store.decide({ set, key, cost: 0, peek: true, lease: '', call: newCall() }),
+        set.ban && store.decide(lookOf({ set, key, call: newCall() }, NO_COSTS)),
       ]);
       const now = performance.now();
       if (look && look.ban > 0) this.#pause(now);

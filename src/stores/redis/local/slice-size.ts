@@ -1,5 +1,6 @@
 import { performance } from '../../../common/real-time.js';
-import { perSet, type PolicySet } from '../../../contract/store.js';
+import type { PolicySet } from '../../../contract/store.js';
+import { factOf } from '../../../contract/variant.js';
 import { admits, remainingOf, resetOf, waitOf, type Verdicts } from '../../../contract/verdicts.js';
 import { lifeOf, lostPerMs } from './slice.js';
 import type { Slicing } from './slice-options.js';
@@ -20,7 +21,7 @@ const DEMAND_SHARE = 3 / 4;
 const FADING_FACTOR = 0.9;
 
 /** The lowest capacity of a set's policies, and the units of a slice that are lost per ms. */
-const boundsOf = perSet((set) => ({
+const boundsOf = factOf((set) => ({
   lowest: Math.min(...set.policies.map(({ traits }) => traits.capacity)),
   lostPerMs: lostPerMs(set),
 }));
