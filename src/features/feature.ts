@@ -27,6 +27,8 @@ export interface Feature {
   appliesTo(set: PolicySet): boolean;
   /** Whether `evaluate-single.lua` can decide by a set of a single policy with the feature. */
   isInSingle?(set: PolicySet): boolean;
+  /** Whether the scripts of the feature read no key and no argument for it. */
+  readonly isPlain?: boolean;
   /** Whether usage and the views of operators, which only look, depend on the feature. */
   readonly isInLooks?: boolean;
 
@@ -104,6 +106,10 @@ export interface Feature {
   mayChange?(places: readonly Place[], change: ChargeChange, now: number): boolean;
   /** Runs after a charge to the i-th policy, whose column has the verdict. @param before the units that remained before */
   charged?(place: Place, i: number, before: number, now: number): void;
+  /** Whether a policy is charged for a request that another policy denies. */
+  chargesDenied?(policy: CompiledPolicy): boolean;
+  /** Runs after such a charge to the i-th policy, before `charged`. */
+  chargedDenied?(place: Place, i: number, cost: number, now: number): void;
   /** Forgets the charges of a key. */
   reset?(place: Place): void;
   /** Runs for each answer of a store, even if the caller no longer waits. */

@@ -1,5 +1,7 @@
 import type { Reply } from '../contract/reply.js';
-import { perSet, type ChargeChange, type PolicySet, type Query, type Subject } from '../contract/store.js';
+import type { ChargeChange, PolicySet, Query, Subject } from '../contract/store.js';
+import { factOf } from '../contract/variant.js';
+import { attempts } from './attempts/attempts.js';
 import { bans } from './bans/bans.js';
 import type { Feature, RequestOption, Tag } from './feature.js';
 import { argsBy, type FeatureOptions } from './layout.js';
@@ -10,7 +12,7 @@ import { slots } from './slots/slots.js';
 import { thresholds } from './thresholds/thresholds.js';
 
 /** All features, in the order in which their hooks run. */
-export const FEATURES: readonly Feature[] = [overrides, ids, bans, slots, ...shares, thresholds];
+export const FEATURES: readonly Feature[] = [overrides, ids, bans, attempts, slots, ...shares, thresholds];
 
 /** The options of single requests by which they have a feature. */
 const OPTIONS = FEATURES.flatMap(({ option }) => option ?? []);
@@ -48,7 +50,7 @@ export function featuresOf(set: PolicySet, kind = 0): readonly Feature[] {
 /** A function of its own, because V8 allocates a closure's context at each entry of a function with one. */
 function ofKind(kind: number): (set: PolicySet) => readonly Feature[] {
   const possible = FEATURES.filter(({ option }) => !option || (kind & (1 << OPTIONS.indexOf(option))) !== 0);
-  return perSet((set) => possible.filter((feature) => feature.appliesTo(set)));
+  return factOf((set) => possible.filter((feature) => feature.appliesTo(set)));
 }
 
 /** The features on which looks, such as usage, depend. */

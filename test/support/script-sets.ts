@@ -43,7 +43,14 @@ export function scriptsOf(kinds: readonly Kind[], features: ScriptFeatures): Scr
   const { ban, overrides, ids, thresholds, waits } = features;
   // A shared limit has no thresholds.
   const watched = thresholds ? kinds.findIndex((kind) => !kind.startsWith('shared')) : -1;
-  const texts = kinds.map((kind, i) => `p${i}=${KINDS[kind]}${i === watched ? ' thresholds 80%' : ''}`);
+  // Thresholds and attempts come together, so that the combinations stay few.
+  const counted = thresholds
+    ? kinds.findLastIndex((kind) => !kind.startsWith('shared') && kind !== 'slots')
+    : -1;
+  const texts = kinds.map((kind, i) => {
+    const count = i === counted ? ' attempts' : '';
+    return `p${i}=${KINDS[kind]}${count}${i === watched ? ' thresholds 80%' : ''}`;
+  });
   const set: PolicySet = {
     ...{ name: 'scripts', timeout: 100, ban: compileBan(ban ? { after: 5 } : undefined) },
     policies: texts.length === 0 ? [] : compilePolicies('policies', texts),

@@ -1,23 +1,45 @@
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
-import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
+import {
+  addVerdict,
+  attemptWait,
+  NEVER,
+  nextWait,
+  remainingOf,
+  resetOf,
+  waitOf,
+} from '../../contract/verdicts.js';
+import type { Feature } from '../feature.js';
 
-// A policy counts attempts if it charges requests that another policy denies. The charge is a step of the decision: see `charge` in
-// stores/state/evaluate.ts and in stores/redis/lua/steps.lua. Here is everything that follows from it.
+/** Charges a policy that counts attempts for the requests that another policy denies. */
+export const attempts: Feature = {
+  name: 'attempts',
+  appliesTo: countsAttempts,
+  // Only another policy makes a request an attempt.
+  isInSingle: () => true,
+  isPlain: true,
+  chargesDenied: (policy) => policy.attempts,
+  chargedDenied({ columns, policies, row }, i, cost, now) {
+    const column = columns[i]!;
+    // A second look includes the attempt in `retryAfter`.
+    column.look(row, policies[i]!.params, cost, now);
+    column.wait = attemptWait(column.wait);
+  },
+};
 
 /** Whether one of the policies counts attempts. */
 export function countsAttempts({ policies }: Pick<PolicySet, 'policies'>): boolean {
-  return policies.some(({ attempts }) => attempts);
+  return policies.some((policy) => policy.attempts);
 }
 
 /** The reply to the next query of the same kind, after the charged attempts of this one. */
 export function afterAttempts({ policies }: PolicySet, reply: Reply): Reply {
   if (reply.verdicts.length === 0) return reply;
   const verdicts: number[] = [];
-  policies.forEach(({ attempts }, i) => {
+  policies.forEach((policy, i) => {
     const wait = waitOf(reply.verdicts, i);
-    const next = attempts ? nextWait(wait, attempts) : wait;
+    const next = policy.attempts ? nextWait(wait, true) : wait;
     addVerdict(verdicts, next, remainingOf(reply.verdicts, i), resetOf(reply.verdicts, i));
   });
   return { ...reply, verdicts };

@@ -38,6 +38,9 @@ const USAGE = 'usage';
 /** The parts of scripts that not all questions need: those of features, and those of `usage`. */
 const PARTS: readonly string[] = [...FEATURES.map(({ name }) => name), USAGE];
 
+/** The features without keys and arguments. */
+const PLAIN: ReadonlySet<string> = new Set(FEATURES.flatMap(({ name, isPlain }) => (isPlain ? [name] : [])));
+
 /** The name of a feature, or `'usage'`. */
 export type ScriptPart = string;
 
@@ -99,7 +102,7 @@ const DIRECTIVE = /^--- (include|if|else|for each feature|for|end|\w+)\b ?(.*)$/
  * - `--- for each feature charged` is the section of this name of each of the script's features, in a block of its own. The sections
  *   `decision`, `arguments`, `requests` and `single`, and those of `OPEN_SECTIONS`, have no block, because they declare the variables of the other
  *   sections. Before `decision`, `single`, `arguments`, `requests` and `change`, each argument of a layout of the feature becomes a variable
- * - `--- if keyed`, up to `--- else` or `--- end`: only if the script has any feature; `outright`: code for each policy; `algorithm.charge`: only
+ * - `--- if keyed`, up to `--- else` or `--- end`: only if the script has a feature with keys or arguments; `outright`: code for each policy; `algorithm.charge`: only
  *   if the algorithm has this section; with `not`, only if it does not
  * - `--- for each algorithm`, up to `--- end`: once for each of the script's algorithms; `--- for each policy`: once for each policy
  *
@@ -180,7 +183,7 @@ function has(subject: string, scope: Scope): boolean {
   const { policies, parts, algorithm } = scope;
   if (subject.startsWith('not ')) return !has(subject.slice('not '.length), scope);
   if (subject === 'outright') return policies.length > 0;
-  if (subject === 'keyed') return parts.some((part) => part !== USAGE);
+  if (subject === 'keyed') return parts.some((part) => part !== USAGE && !PLAIN.has(part));
   return sectionOf(subject, algorithm) !== undefined;
 }
 

@@ -1,11 +1,12 @@
 import type { MemoryColumn, SlotColumn } from '../../algorithms/index.js';
 import { costAt, costsOfPart, NO_COSTS, type Costs } from '../../contract/costs.js';
-import type { Reply, UsageReply } from '../../contract/reply.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import { unanswered, type Reply, type UsageReply } from '../../contract/reply.js';
 import type { PolicySet, Query, Subject } from '../../contract/store.js';
-import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
+import { addVerdict, admits, nextWait, soleVerdict } from '../../contract/verdicts.js';
 import { sharedOf } from '../../contract/shares.js';
 import { featuresOf, kindOf } from '../../features/features.js';
-import type { Place } from '../../features/feature.js';
+import type { Feature, Place } from '../../features/feature.js';
 import { Shares } from './shares.js';
 
 /**
@@ -28,7 +29,7 @@ export function decide(places: readonly Place[], query: Query, now: number, step
 function decideNow(places: readonly Place[], query: Query, now: number, step: number): Reply {
   const hasFeatures = places[0]!.features.length > 0;
   const changes = hasFeatures ? correct(places, query.set) : undefined;
-  if (changes) return { now, step, ban: 0, verdicts: [], ...changes };
+  if (changes) return { ...unanswered(now, step), ...changes };
   // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
   const reply =
     places.length === 1
@@ -46,7 +47,9 @@ function correct(places: readonly Place[], set: PolicySet): Partial<Reply> | und
 }
 
 function complete(places: readonly Place[], reply: Reply): Reply {
-  return places[0]!.features.reduce((so, feature) => feature.verdicts?.(places, so) ?? so, reply);
+  let answer = reply;
+  for (const feature of places[0]!.features) answer = feature.verdicts?.(places, answer) ?? answer;
+  return answer;
 }
 
 /** Runs once the waits are in the columns. */
@@ -62,7 +65,7 @@ export function usage(
   step: number,
 ): UsageReply {
   const changes = correct(places, set);
-  if (changes) return { now, step, ban: 0, verdicts: [], records: {}, ...changes };
+  if (changes) return { ...unanswered(now, step), records: {}, ...changes };
   const ban = refusedFor(places, now, false);
   const reply = lookOnly(places, { set, key, ...NO_COSTS }, { now, step, ban });
   const fields = places[0]!.features.map((feature) => feature.usage?.(places));
@@ -180,7 +183,7 @@ function makeRoom(place: Place, query: Query, outcome: Outcome, now: number): nu
   const { columns, policies, features } = place;
   const { cost, peek } = query;
   const isAdmitted = outcome === 'admitted';
-  const isAttempt = policies.some(({ attempts }, i) => attempts && costAt(query, i) > 0);
+  const isAttempt = policies.some((policy, i) => chargesDenied(features, policy) && costAt(query, i) > 0);
   const isNoted = outcome === 'denied' && features.some(({ denied }) => denied);
   if (!peek && (isAdmitted ? cost > 0 : isNoted || isAttempt)) {
     place.create(now, false);
@@ -197,17 +200,14 @@ function charge(place: Place, query: Query, outcome: Outcome, now: number): numb
   const isAdmitted = outcome === 'admitted';
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
-    const { params, attempts, traits } = policies[i]!;
+    const policy = policies[i]!;
+    const { params, traits } = policy;
     const cost = query.costs === undefined ? query.cost : query.costs[i]!;
     // A shadow that would deny charges nothing, like a policy that denies.
-    if (cost === 0 || !admits(column.wait) || !(isAdmitted || attempts)) continue;
+    if (cost === 0 || !admits(column.wait) || !(isAdmitted || chargesDenied(features, policy))) continue;
     if (traits.holdsSlots) (column as SlotColumn).lease = query.lease;
     column.commit(row, params, cost, now);
-    if (!isAdmitted) {
-      // A second look includes the attempt in `retryAfter`.
-      column.look(row, params, cost, now);
-      column.wait = attemptWait(column.wait);
-    }
+    if (!isAdmitted) for (const feature of features) feature.chargedDenied?.(place, i, cost, now);
     if (features.length > 0)
       for (const feature of features) feature.charged?.(place, i, column.remaining + cost, now);
   }
@@ -215,6 +215,12 @@ function charge(place: Place, query: Query, outcome: Outcome, now: number): numb
   if (outcome === 'denied') for (const feature of features) started += feature.denied?.(place, now) ?? 0;
   noteDenial(place, now);
   return started;
+}
+
+/** Whether a feature charges a policy for a request that another policy denies. */
+function chargesDenied(features: readonly Feature[], policy: CompiledPolicy): boolean {
+  for (const feature of features) if (feature.chargesDenied?.(policy)) return true;
+  return false;
 }
 
 /** Stores the time until which a key must be kept, after its policies were looked at. A key without remaining units counts as denied. */

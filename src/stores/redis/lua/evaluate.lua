@@ -1,5 +1,5 @@
--- Decides requests one after the other. If all policies of a request admit it, all are charged. Otherwise only the policies that count
--- attempts and admit the request are charged. All requests of a call share one set of policies, so its numbers are read once.
+-- Decides requests one after the other. If all policies of a request admit it, all are charged; otherwise only those that a feature charges.
+-- All requests of a call share one set of policies, so its numbers are read once.
 --
 -- KEYS:  per request: one per policy, then those of features; then those that features have behind all others (see overrides.lua)
 -- ARGV:  deadline (see common.lua); the policies and their params (see policies.lua); the arguments of features, then those that

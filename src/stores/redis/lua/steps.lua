@@ -27,10 +27,8 @@ take_back = function()
   for n = #reply, filled + 1, -1 do reply[n] = nil end
 end
 
-local has_attempts = false
 for i = 1, count do
   verdicts[i] = { wait = 0, remaining = 0, reset = 0, a = false, b = false, c = false }
-  has_attempts = has_attempts or configured[i].attempts
 end
 
 --- for each feature variables
@@ -108,12 +106,15 @@ local function run(write, ...) return true, write(...) end
 charge = function()
   if not writable or changes then return end
 --- for each feature denied
-  if not admitted and not has_attempts then return end
+  local charges = admitted
+--- for each feature charges
+  if not charges then return end
   local call = run
   for i = 1, count do
     local verdict = verdicts[i]
-    local policy = verdict.policy
-    if verdict.cost > 0 and admits(verdict) and (admitted or policy.attempts) then
+    local policy, is_due = verdict.policy, admitted
+--- for each feature due
+    if is_due and verdict.cost > 0 and admits(verdict) then
       local a, b, c = verdict.a, verdict.b, verdict.c
       local done, remaining, reset = call(policy.commit, verdict.key, policy, verdict.cost, now, a, b, c, lease)
       if not done then
@@ -123,16 +124,7 @@ charge = function()
       verdict.remaining, verdict.reset, verdict.is_charged, call = remaining, reset, true, pcall
     end
   end
-  if admitted then return end
-  -- A second look includes the attempt in `retryAfter`. The verdict still admits, and also contains the wait.
-  for i = 1, count do
-    local verdict = verdicts[i]
-    local policy = verdict.policy
-    if verdict.is_charged then
-      local wait, remaining, reset = policy.look(verdict.key, policy, verdict.cost, now, false)
-      verdict.wait, verdict.remaining, verdict.reset = wait == 0 and 0 or -1 - wait, remaining, reset
-    end
-  end
+--- for each feature charged_denied
 end
 
 --- for each feature recorder
