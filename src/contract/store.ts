@@ -1,5 +1,6 @@
 import type { BanNote, CompiledBan } from './ban-options.js';
 import type { HeadgateError } from '../common/errors.js';
+import { oncePer } from '../common/lazy.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { Announced, Announcement } from './announcement.js';
 import type { Costs } from './costs.js';
@@ -93,6 +94,24 @@ export interface Call {
 export function newCall(): Call {
   return { until: 0, server: undefined, abandoned: false };
 }
+
+/** The last set is found without a search, because most requests have the same set. */
+export function withLast<T>(find: (set: PolicySet) => T): (set: PolicySet) => T {
+  let lastSet: PolicySet | undefined;
+  let last: T;
+  return (set) => {
+    if (set === lastSet) return last;
+    last = find(set);
+    lastSet = set;
+    return last;
+  };
+}
+
+/**
+ * Makes a value once per policy set, and remembers the value as long as the set. A set stays plain data, because a store around a store may
+ * pass on a changed copy.
+ */
+export const perSet = <T>(make: (set: PolicySet) => T): ((set: PolicySet) => T) => withLast(oncePer(make));
 
 /**
  * Whether the units of one of a set's policies are slots. A loop takes less time than `perSet` if a process has many limiters, whose sets

@@ -1,23 +1,5 @@
 import { oncePer } from '../common/lazy.js';
-import type { PolicySet } from './store.js';
-
-/** The last set is found without a search, because most requests have the same set. */
-function withLast<T>(find: (set: PolicySet) => T): (set: PolicySet) => T {
-  let lastSet: PolicySet | undefined;
-  let last: T;
-  return (set) => {
-    if (set === lastSet) return last;
-    last = find(set);
-    lastSet = set;
-    return last;
-  };
-}
-
-/**
- * Makes a value once per policy set, and remembers the value as long as the set. A set stays plain data, because a store around a store may
- * pass on a changed copy.
- */
-export const perSet = <T>(make: (set: PolicySet) => T): ((set: PolicySet) => T) => withLast(oncePer(make));
+import { withLast, type PolicySet } from './store.js';
 
 /** The facts about a set, in one list, in which each has its position. */
 const factsOf = oncePer((_: PolicySet): unknown[] => []);

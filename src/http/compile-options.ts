@@ -7,8 +7,7 @@ import { hasPolicies, type CreateLimiterOptions, type LimiterOptions } from '../
 import type { Limiter } from '../limiter/limiter.js';
 import { checkCapacity, type Cost } from '../contract/costs.js';
 import type { Policies, Policy } from '../contract/policy.js';
-import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
-import { perSet } from '../contract/variant.js';
+import { isPromise, perSet, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { clientKeys } from './client-key.js';
 import { plainDimensions } from '../contract/shares.js';
 import { checkIds } from '../features/ids/request-ids.js';

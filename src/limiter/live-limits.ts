@@ -12,13 +12,13 @@ import {
 } from '../contract/overrides.js';
 import {
   isPromise,
+  perSet,
   type MaybePromise,
   type OverrideStore,
   type PolicySet,
   type Store,
   type Subject,
 } from '../contract/store.js';
-import { perSet } from '../contract/variant.js';
 import { ChangeChecks, isOf } from './overrides/changes.js';
 import {
   OverriddenSets,

@@ -19,8 +19,7 @@ import {
   type OverrideRecord,
 } from '../../contract/overrides.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import type { PolicySet, Store } from '../../contract/store.js';
-import { perSet } from '../../contract/variant.js';
+import { perSet, type PolicySet, type Store } from '../../contract/store.js';
 import type { Scope } from '../scope.js';
 import type { Tiers } from '../tiers.js';
 import { asPatient } from '../waiting/waiting-set.js';

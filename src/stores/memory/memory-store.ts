@@ -17,8 +17,9 @@ import { MemoryPlace, type View } from './memory-place.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import {
-  stepAfter,
   lookOf,
+  perSet,
+  stepAfter,
   type ChargeChange,
   type Clock,
   type LeaseChange,
@@ -26,7 +27,6 @@ import {
   type Query,
   type Subject,
 } from '../../contract/store.js';
-import { perSet } from '../../contract/variant.js';
 import { ChangeLog, resetChange, type JournalEntry as LogChange } from '../journal.js';
 import { ownerText } from '../keys.js';
 import { configurationOf, describe } from '../published.js';

@@ -1,5 +1,4 @@
-import type { Clock, PolicySet } from '../../../contract/store.js';
-import { perSet } from '../../../contract/variant.js';
+import { perSet, type Clock, type PolicySet } from '../../../contract/store.js';
 import type { Feature, FeatureSubject, HeadsOf, Sender } from '../../../features/feature.js';
 import { featuresOf, looksOf, ownArgs, tagsOf, type OwnArgs } from '../../../features/features.js';
 import { KeyMaker } from '../../keys.js';

@@ -5,8 +5,7 @@ import { DeniedKeys, type Denial } from './denied-keys.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
 import { performance } from '../../../common/real-time.js';
 import type { Reply } from '../../../contract/reply.js';
-import type { Keys, PolicySet, Query, Subject } from '../../../contract/store.js';
-import { perSet } from '../../../contract/variant.js';
+import { perSet, type Keys, type PolicySet, type Query, type Subject } from '../../../contract/store.js';
 import { NEVER, waitOf } from '../../../contract/verdicts.js';
 
 /** The most denials, and the most changes, that are remembered per limiter name. */

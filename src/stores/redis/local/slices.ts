@@ -5,17 +5,17 @@ import { isAsConfigured } from '../../../contract/overrides.js';
 import { setsByDimension, select, withinSlot, type DimensionSet } from '../../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import type { ChangeReply, Reply } from '../../../contract/reply.js';
-import type {
-  ChargeChange,
-  Keys,
-  MaybePromise,
-  OverrideStore,
-  PolicySet,
-  Query,
-  Store,
-  Subject,
+import {
+  perSet,
+  type ChargeChange,
+  type Keys,
+  type MaybePromise,
+  type OverrideStore,
+  type PolicySet,
+  type Query,
+  type Store,
+  type Subject,
 } from '../../../contract/store.js';
-import { perSet } from '../../../contract/variant.js';
 import { kindOf, needsStore } from '../../../features/features.js';
 import { performance } from '../../../common/real-time.js';
 import { warnOnce } from '../../../common/warnings.js';
