@@ -41,7 +41,6 @@ interface Judged {
   readonly isOfWeight: boolean;
 }
 
-/** The function that shows the answers to a key. */
 export function keyFunctions({ state }: Context) {
   async function key(given: string, options: KeyViewOptions = {}): Promise<KeyView[]> {
     checkKeyOptions('key', options, ...LIMIT_FIELDS, 'tier', 'cost');

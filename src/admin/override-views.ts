@@ -68,7 +68,6 @@ export async function countOverrides(
   return new Map(await Promise.all(counts));
 }
 
-/** The published limiters that support overrides. */
 export function liveLimiters(published: Published | undefined): LiveLimiter[] {
   return [...(published?.limits() ?? [])].flatMap(([name, { policies, tiers, overrides }]) => {
     if (!overrides) return [];

@@ -93,7 +93,6 @@ export interface OverrideEffect {
 /** An override in force. */
 export type OverriddenKey = Whose & Override;
 
-/** The functions that show and change overrides. */
 export function overrideFunctions(context: Context) {
   const { state } = context;
 

@@ -36,7 +36,6 @@ export interface LimiterTraits {
   readonly sharesLimits: boolean;
 }
 
-/** The circumstances of publications. */
 interface Source {
   /** The mark of the secret by which this state hashes keys. */
   readonly mark: string | undefined;
@@ -106,7 +105,6 @@ export function policiesIn(configurations: readonly Configuration[]): Policy[] {
   return texts.flatMap((text) => parsed([text]) ?? []);
 }
 
-/** The traits of a limiter. */
 export function traitsOf(configurations: readonly Configuration[]): LimiterTraits {
   const policies = policiesIn(configurations);
   return {
@@ -115,7 +113,6 @@ export function traitsOf(configurations: readonly Configuration[]): LimiterTrait
   };
 }
 
-/** Whether the units of a policy are slots. */
 export const isOfSlots = ({ algorithm }: Policy): boolean =>
   algorithm !== undefined && algorithm in algorithms && algorithms[algorithm as Kernel].holdsSlots;
 

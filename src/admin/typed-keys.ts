@@ -59,7 +59,6 @@ export class ItemError extends HeadgateError {
   }
 }
 
-/** An error with the position of its item. */
 function itemError(index: number, error: unknown): unknown {
   return error instanceof HeadgateError ? new ItemError(index, error) : error;
 }

@@ -76,7 +76,6 @@ export interface KeySearch extends AsyncIterable<KeyVerdictFind> {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** The functions that show state. */
 export function viewFunctions({ state }: Context) {
   async function limiters(options: NameFilter = {}): Promise<LimitersView> {
     checkShape('limiters', options, ['name']);

@@ -49,7 +49,6 @@ function checkLimit(option: string, limit: unknown): number {
   throw invalidOption(option, limit, `Pass a whole number from 1 to ${MAX_UNITS}. ${hint}`);
 }
 
-/** The most thresholds of a policy. */
 const MAX_THRESHOLDS = 10;
 
 /** The thresholds in thousandths, in ascending order, so that stores compare whole numbers. */

@@ -81,7 +81,6 @@ export interface BanNote {
 /** The note of a change without an operator and a reason. */
 export const NO_NOTE: BanNote = { by: null, reason: null };
 
-/** The rows of `BanOptions`. */
 export const BAN_TABLE = {
   after: integer(1, 1e6),
   within: duration('10m', { usual: 'long' }),

@@ -31,7 +31,6 @@ export function costsOfPart({ cost, costs }: Costs, at: readonly number[]): Cost
   return costs === undefined ? { cost, costs } : joint(at.map((n) => costs[n]!));
 }
 
-/** The cost for one policy, from costs by name. */
 function costOfPolicy(cost: Exclude<Cost, number>, name: string): number {
   return Object.hasOwn(cost, name) ? cost[name]! : 1;
 }

@@ -14,7 +14,6 @@ import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from './verdi
 
 /** The part of a set that counts by a single dimension. */
 export interface DimensionSet {
-  /** The dimension. */
   readonly name: string;
   readonly set: PolicySet;
   /** The positions of the part's policies in the whole set. */
@@ -77,7 +76,6 @@ function restricted(set: PolicySet, dimensions: Dimensions, names: readonly stri
   };
 }
 
-/** A bit for each of the dimensions. */
 function bitsOf({ dimensions }: PolicySet, names: readonly string[]): number {
   return names.reduce((bits, name) => bits | (1 << dimensions!.names.indexOf(name)), 0);
 }

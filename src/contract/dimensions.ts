@@ -12,7 +12,6 @@ import { boolean, optional, readOptions, type OptionTable } from '../common/opti
 /** The most dimensions of a limiter, because each combination of dimensions needs a set of policies of its own. */
 const MAX_DIMENSIONS = 8;
 
-/** Options for the cluster slots of a decision's keys. */
 export interface SlotOptions {
   /**
    * In a Redis Cluster, the dimension whose key determines the slot. Every
@@ -27,7 +26,6 @@ export interface SlotOptions {
   acrossSlots?: boolean | undefined;
 }
 
-/** The rows of `SlotOptions`. */
 export const SLOT_TABLE = {
   slotBy: optional('the name of a dimension', checkDimension),
   acrossSlots: boolean(false),

@@ -35,10 +35,8 @@ export const UNREADABLE = '!';
 /** The most characters of such a record in a report. */
 const MAX_REPORTED = 200;
 
-/** The tag of records in keys. */
 export const OVERRIDE_TAG = 'o1';
 
-/** The most entries of a record. */
 export const MAX_ENTRIES_PER_RECORD = 8;
 
 /** The time for which a record without an end is kept, ms: a hundred years. */
@@ -156,7 +154,6 @@ class ParsedRecord {
     return { since: 0, until: Infinity, limits: new Map(), revision: UNREADABLE, json, isDamaged: true };
   }
 
-  /** The entry in force for each of the policies. */
   entries(policies: readonly CompiledPolicy[], now: number): readonly (OverrideEntry | undefined)[] {
     return policies.map(({ id }) => this.now(now, id));
   }

@@ -1,6 +1,5 @@
 import type { PolicySet } from './store.js';
 
-/** The purposes for which sets are copied. */
 type Kind =
   | 'bare'
   | 'limits'

@@ -70,7 +70,6 @@ function valuesOf(text: string | null | undefined): readonly string[] {
   return values.every((each) => /^\d[^\s:]*$/.test(each)) ? values : [text];
 }
 
-/** The longest of the times in a field. */
 function longest(
   text: string | null | undefined,
   time: (text: string) => number | undefined,

@@ -16,7 +16,6 @@ export interface Pause {
   readonly status: number;
 }
 
-/** The state of a key in this process. */
 interface KeyState {
   /** The end of the pause. `learnt` is the time of the news, or the pause's end if the store could not store it. */
   until: number;
@@ -62,17 +61,14 @@ export const COLD_MS = 1000;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 /** The author of pauses and margins, as shown by `headgate bans` and `headgate overrides`. */
 export const BY = 'headgate/fetch';
-/** The maximum number of keys in memory. */
 export const MAX_KEYS = 10_000;
 
-/** The options of pauses. */
 interface PauseOptions {
   /** The longest pause, ms. */
   readonly maxPause: number;
   readonly onPause: ((pause: Pause) => void) | undefined;
   /** Whether the limiter spaces the calls, so that calls do not all go out at once after a pause. */
   readonly areSpaced: boolean;
-  /** The counter of this process' pauses. */
   readonly stats: { pauses: number };
 }
 
@@ -170,7 +166,6 @@ export class Pauses {
     this.#of(key).warm();
   }
 
-  /** Handles a call that goes out. */
   goesOut(key: string): void {
     this.#of(key).sent = performance.now();
   }
@@ -236,7 +231,6 @@ export class Pauses {
       known.look ??= this.#look(key, known);
   }
 
-  /** Queries the store for a pause. */
   async #look(key: string, known: KeyState): Promise<void> {
     try {
       this.see(await this.#limiter.peek(key));

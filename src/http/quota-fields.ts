@@ -43,7 +43,6 @@ export type WriteHeaders = <Res>(
 /** A decision to show. */
 interface Page {
   readonly decision: LimiterDecision;
-  /** The texts of the decision's set. */
   readonly texts: HeaderTexts;
   /** As in `WriteHeaders`. */
   readonly stacked: boolean;

@@ -65,7 +65,6 @@ function definedOptions(options: object): object {
   return Object.fromEntries(given);
 }
 
-/** Whether the options create or contain a limiter. */
 function bringsLimiter(options: object): boolean {
   return Object.keys(definedOptions(options)).some((name) => name === 'limiter' || OF_LIMITER.includes(name));
 }

@@ -212,7 +212,6 @@ interface DecisionParts {
   readonly shadow: boolean;
   readonly set: PolicySet;
   readonly policies: readonly Verdict[];
-  /** The verdict of the deciding policy. */
   readonly verdict: Verdict | undefined;
   readonly cost: number;
   readonly limit: number;

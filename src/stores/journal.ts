@@ -7,7 +7,6 @@ export interface JournalEntry extends BanNote {
   readonly action: 'ban' | 'unban' | 'import' | 'override' | 'remove' | 'reset' | 'configure';
   /** The owner text: the limiter's name and the key. The key is empty for changes of no particular key. */
   readonly who: string;
-  /** The count of keys. */
   readonly keys: number;
   /** The length of a ban or an override, ms. 0 without an end, and for all other actions. */
   readonly forMs: number;
@@ -20,14 +19,12 @@ export interface JournalEntry extends BanNote {
   readonly before?: unknown;
   /** The value after, as in `before`. Absent if there is none. */
   readonly after?: unknown;
-  /** The id of the change that this one undoes. */
   readonly undoes?: string;
 }
 
 /** The most changes of each kind that a store keeps: by operators, and by programs and denials without an operator. */
 export const MAX_CHANGES = 10_000;
 
-/** The time for which changes are kept, ms. */
 export const CHANGES_LIFE_MS = 366 * 24 * 60 * 60 * 1000;
 
 /**
@@ -64,7 +61,6 @@ export class ChangeLog {
   #byHand: ListedChange[] = [];
   #automatic: ListedChange[] = [];
   #lastId = 0;
-  /** The last options of each limiter. */
   readonly #options = new Map<string, string>();
 
   add(change: LoggedChange): void {
@@ -75,7 +71,6 @@ export class ChangeLog {
     list.splice(0, list.length - MAX_CHANGES);
   }
 
-  /** The changes, the newest first. */
   newest(): readonly ListedChange[] {
     const all = [
       ...this.#byHand.slice(-MAX_CHANGES).reverse(),

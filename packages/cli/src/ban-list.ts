@@ -3,7 +3,6 @@ import { Readable } from 'node:stream';
 import { contentOf, readBanLine, withoutPage, type BanLineDefaults, type ImportedBan } from 'headgate/admin';
 import { orUsage } from './errors.js';
 
-/** The content of the lines. */
 export interface BanLines {
   readonly bans: readonly (ImportedBan & { readonly line: number })[];
   /** The number of bans that have ended since the lines were written. */

@@ -12,7 +12,6 @@ import {
 import { orUsage, usageError } from './errors.js';
 import type { Io } from './io.js';
 
-/** The options that several commands share. */
 export interface Options {
   readonly redis?: string;
   readonly sqlite?: string;
@@ -42,7 +41,6 @@ const { unknownOption } = Command.prototype as unknown as {
   unknownOption(this: Command, flag: string): void;
 };
 
-/** A command, with the options that several commands share. */
 export class CliCommand extends Command {
   override createCommand(name?: string): CliCommand {
     return new CliCommand(name);
@@ -121,7 +119,6 @@ export class CliCommand extends Command {
     );
   }
 
-  /** The options of commands that take a key. */
   keyOptions(): this {
     return this.subnetOption(`the published length of the limiter, or ${DEFAULT_SUBNET}`)
       .option('--raw', 'take the key literally, even if it looks like an address')
@@ -169,7 +166,6 @@ export function integer(
   };
 }
 
-/** Collects the values of a repeatable option. */
 export const collect = (value: string, before: readonly string[] = []) => [...before, value];
 
 const collectNames = (name: string, before?: readonly string[]) => collect(checkName(name), before);

@@ -76,7 +76,6 @@ export function reportOf(error: unknown): { code: string; message: string; exitC
   return { code: 'FAILED', message: discreet, exitCode: EXIT.failed };
 }
 
-/** The documented codes of errors of the administration. */
 const CLI_CODES: Readonly<Record<string, CliErrorCode>> = {
   HEADGATE_UNKNOWN_LIMITER: 'UNKNOWN_SCOPE',
   HEADGATE_NO_BANS: 'NO_BAN',

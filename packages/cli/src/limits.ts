@@ -75,7 +75,6 @@ function parseFile(what: string, value: unknown, options: LimitsOptions): Map<st
   return new Map(entries.map(([name, given]) => [name, limitsFrom(`${what}: ${name}`, given)]));
 }
 
-/** Limits as the administration takes them. */
 export function givenLimits(limits: Limits | undefined): GivenLimits {
   if (!limits) return {};
   const { policies, tiers, shadow } = limits;

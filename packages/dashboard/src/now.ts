@@ -25,7 +25,6 @@ export interface Row {
   readonly shadow: boolean;
   readonly dynamic: boolean;
   readonly bans: boolean;
-  /** The kinds of keys that it bans. */
   readonly bansBy: readonly string[];
   /** The denials after which it bans a key, and the length of the ban, or `null` if denials never ban. */
   readonly banRule: string | null;
@@ -44,7 +43,6 @@ export interface Row {
   readonly causes: readonly { readonly name: string; readonly denied: number; readonly isReason: boolean }[];
 }
 
-/** The requests of a limiter by the minute. */
 export interface Spark {
   readonly admitted: readonly number[];
   readonly denied: readonly number[];
@@ -54,9 +52,7 @@ export interface Spark {
   readonly near: number;
 }
 
-/** A key of any limiter that is denied now. */
 interface DeniedKey extends Pick<KeyRates, 'dimension' | 'denied' | 'policy' | 'reason'> {
-  /** The name of the limiter. */
   readonly name: string;
   readonly key: ShownKey;
   readonly within?: ShownKey;
@@ -86,10 +82,8 @@ const LATEST = 12;
 /** The most keys of a limiter that `traffic` reports. */
 const KEYS = 20;
 
-/** The most denied keys over all limiters. */
 const DENIED_KEYS = 12;
 
-/** The most processes of the page. */
 const MAX_PROCESSES = 200;
 
 /** The traits of a limiter that is not published. */
@@ -101,7 +95,6 @@ const COLUMNS = ['admitted', 'denied', 'degraded'] as const;
 
 type Column = (typeof COLUMNS)[number];
 
-/** The counts of the last minutes of all limiters. */
 interface Minutes {
   readonly starts: readonly number[];
   readonly limiters: ReadonlyMap<string, Pick<LimiterHistory, Column | 'use'>>;
@@ -163,7 +156,6 @@ export class Now {
     return isIn(limiters) || isIn(await this.#limiters.get(UNKNOWN_MS));
   }
 
-  /** Whether tenants share a limit of a limiter. */
   async hasTenants(name: string): Promise<boolean> {
     const found = (await this.#limiters.get()).find((each) => each.name === name);
     return found?.traits.sharesLimits ?? false;
@@ -180,7 +172,6 @@ export class Now {
 export const causeIn = (message: string): string =>
   withoutPage(message).replace(/ Set a longer `timeout`\.$/, '');
 
-/** The most denied keys of all limiters. */
 function deniedIn({ limiters }: Traffic, show: Show): DeniedKey[] {
   return limiters
     .flatMap(({ name, keys }) => keys.filter((each) => each.denied > 0).map((each) => ({ ...each, name })))
@@ -257,7 +248,6 @@ function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minutes: Mi
   };
 }
 
-/** A process as it published its limiters. */
 interface ProcessRow {
   readonly host: string;
   readonly pid: number;

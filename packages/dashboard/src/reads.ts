@@ -45,7 +45,6 @@ const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
 /** The number of denied keys with their state, in an opened limiter. */
 const JUDGED = 5;
 
-/** The state of a denied key. */
 interface Judged {
   readonly retryAfterMs: number | null;
   /** Whether it is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
@@ -61,7 +60,6 @@ interface Lists {
   readonly judged: ReadonlyMap<string, Judged>;
   readonly bans: readonly object[];
   readonly overrides: readonly object[];
-  /** The tenants of shared limits. */
   readonly tenants: readonly object[];
   /** Null if counts name the denied keys, or if the limits are unknown. */
   readonly limited: LimitedKeys | null;
@@ -92,7 +90,6 @@ export class Reads {
     this.#near = new Near(this.#searches, show);
   }
 
-  /** The keys, bans and overrides of an opened limiter. */
   async limiter(name: string): Promise<object> {
     await this.#checkName(name);
     const [rates, { judged, ...lists }] = await Promise.all([this.#now.keysOf(name), this.#lists.get(name)]);
@@ -204,7 +201,6 @@ export class Reads {
     return this.#near.of(name);
   }
 
-  /** The past denials of a typed key. */
   async past(body: Body): Promise<object> {
     const key = text(body, 'key');
     const dimension = optional(body, 'dimension', text);
@@ -214,7 +210,6 @@ export class Reads {
     return { denials, isCounted: this.#admin.isCounted };
   }
 
-  /** The changes, the newest first. */
   async log(query: URLSearchParams): Promise<object> {
     const since = choice('since', query.get('since') ?? '1d', AGES);
     const name = query.get('name') || undefined;
@@ -287,7 +282,6 @@ async function firstOf<T>(items: AsyncIterable<T>, most: number): Promise<T[]> {
   return found;
 }
 
-/** The limiter in a query. */
 export function nameIn(query: URLSearchParams): string {
   return query.get('name') || refuse('name: missing. Pass the name of a limiter.');
 }

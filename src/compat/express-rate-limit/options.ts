@@ -20,7 +20,6 @@ import type {
 } from './types.js';
 import { getValidations, type Validations } from './validations.js';
 
-/** Options with all defaults. */
 export interface Config extends Omit<Options, 'store' | 'standardHeaders'> {
   readonly store: NonNullable<RateLimitOptions['store']>;
   readonly name?: string;

@@ -34,7 +34,6 @@ export function compileParams(options: RateLimitPluginOptions) {
     groupId: groupOf(options.groupId),
     allowList: (options.allowList || null) as readonly unknown[] | Callback | null,
     keyGenerator: (given ?? ((req) => normalizeIP(req.ip, ipv6Subnet))) as (req: FastifyRequest) => unknown,
-    /** Whether the key is the client's address. */
     keyIsAddress: given === undefined,
     ipv6Subnet,
     continueExceeding: options.continueExceeding === true,

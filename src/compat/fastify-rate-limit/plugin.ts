@@ -94,7 +94,6 @@ class Plugin {
   readonly #redis: Store | undefined;
   /** The user's custom store, whose children count for routes. */
   readonly #store: FastifyRateLimitStore | undefined;
-  /** The prefix of the limiters' names. */
   readonly #scope: string;
   /** Limits by route name, so that HEAD and GET of a route share a count. */
   readonly #routes = new Map<string, { settings: Settings; limit: Limit }>();
@@ -118,7 +117,6 @@ class Plugin {
     this.own = new Limit(params, this.#counter(params, make));
   }
 
-  /** The limit of a route. */
   ofRoute(route: RouteOptions & { path: string }, settings: Settings): Limit {
     const name = routeName(route);
     const known = this.#routes.get(name);
@@ -128,7 +126,6 @@ class Plugin {
     return limit;
   }
 
-  /** The limit of a decorator's call. */
   ofCall(settings: Settings | undefined): Limit {
     if (typeof settings !== 'object') return this.own;
     return this.#limit(`#${++this.#unnamed}`, settings, {});

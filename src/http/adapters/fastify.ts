@@ -136,7 +136,6 @@ const PLUGIN = Symbol('headgate.plugin');
 /** The limiters of a route that run in the plugin's hook. Absent if the route was declared before the plugin was loaded. */
 const FLOWS = Symbol('headgate.flows');
 
-/** A route's `config` in Fastify. */
 interface RouteConfig {
   rateLimit?: RouteLimits | false;
   [FLOWS]?: readonly FastifyFlow[];
@@ -171,7 +170,6 @@ class Plugin {
     return { hook, flow: this.#limiters.of(options, assembly, () => this.own?.limiter) };
   }
 
-  /** The limiters of a route. */
   flowsOf(route: Route, settings: RouteLimits): readonly RouteFlow[] {
     const name = routeName(route);
     const known = this.#routes.get(name);
@@ -213,7 +211,6 @@ function hookFor(name: RateLimitHook, hook: Hook): onRequestHookHandler {
   return parsing as unknown as onRequestHookHandler;
 }
 
-/** Runs the limiters in order. */
 function run(flows: readonly FastifyFlow[], request: FastifyRequest, reply: FastifyReply, done: Next): void {
   const [flow, ...others] = flows;
   if (!flow) return done();

@@ -45,7 +45,6 @@ export function guarded(store: Store, options: FailureValues, warn: Warn): Store
 /** The reply to a caller whose units will be given back later. */
 const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
 
-/** Sends a question to the store. */
 type Send<Q, T> = (question: Q) => MaybePromise<T>;
 
 const PROBE: Kind<Query, Reply> = { probes: true };
@@ -100,7 +99,6 @@ class StoreGuard implements Store, Asker {
     return this.#store.remembersIds;
   }
 
-  /** As the guarded store's. */
   get checkDimensions(): Store['checkDimensions'] {
     return this.#store.checkDimensions?.bind(this.#store);
   }

@@ -36,7 +36,6 @@ const MAX_SETS = 1000;
 /** The interval at which the override of all keys is read, ms. */
 export const POLL_MS = 1000;
 
-/** A client change of a key. */
 interface KeyChange {
   readonly by: string;
   readonly revision: string;
@@ -49,7 +48,6 @@ interface KeyChange {
 /** The parts of a limiter from which sets are created. */
 export interface SetParts {
   readonly store: Store;
-  /** The limiter's name. */
   readonly name: string;
   readonly tiers: Tiers;
   readonly scope: Scope;
@@ -242,7 +240,6 @@ export class OverriddenSets {
   }
 }
 
-/** A set to which overrides apply. */
 function applying(set: PolicySet, change: Partial<PolicySet['overrides']>): PolicySet {
   return { ...set, overrides: { ...(set.overrides ?? AS_CONFIGURED), ...change } };
 }

@@ -21,7 +21,6 @@ import type { Scope } from '../scope.js';
 import { newRevision, type ChangeChecks } from './changes.js';
 import { durationOf, overrideOf, type Override, type OverrideChange, type OverrideNote } from './override.js';
 
-/** The parts of a limiter that a writer needs. */
 export interface WriterParts {
   readonly records: OverrideStore;
   /** The set of all keys. */
@@ -34,7 +33,6 @@ export interface WriterParts {
   readonly onChangeOfAll: () => Promise<void>;
 }
 
-/** A checked change of an override. */
 interface CheckedChange {
   readonly place: OverridePlace;
   readonly entry: string;

@@ -31,7 +31,6 @@ const DENIED_ROW = '{counts}denied:';
 /** The longest wait for a write before the store is closed, ms. */
 const MAX_IDLE_MS = 500;
 
-/** The rows of seconds of a process. */
 const SECONDS = SECONDS_LIFE_MS / 1000;
 
 /** The rows of an hour of denied keys, so that a write changes a small part of them. */
@@ -51,7 +50,6 @@ export function deniedRow(owner: string, hour: number): string {
   return `${DENIED_ROW}${hour / HOUR_MS}:${hash % DENIED_ROWS}`;
 }
 
-/** The fields of each limiter in a minute. */
 export type MinuteRow = Record<string, Record<string, number>>;
 
 /** The record of each key in an hour, and its number: see `kept-counts.ts`. */

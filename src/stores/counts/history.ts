@@ -2,7 +2,6 @@ import type { MinuteFields } from './sink.js';
 import type { CountedLimiter } from './traffic-counts.js';
 import { noUse } from './use-histogram.js';
 
-/** The most limiters with a history. */
 export const MAX_HISTORIES = 1000;
 
 /** The time for which the counts of a minute are kept, ms. */
@@ -14,7 +13,6 @@ export const DAY_LIFE_MS = 24 * HISTORY_LIFE_MS;
 /** The time for which the counts of each second are kept, ms. */
 export const SECONDS_LIFE_MS = 60_000;
 
-/** No counts. */
 function emptyMinute(): MinuteCounts {
   return {
     ...{ admitted: 0, denied: 0, degraded: 0 },
@@ -22,7 +20,6 @@ function emptyMinute(): MinuteCounts {
   };
 }
 
-/** The counts of one limiter in one minute. */
 export interface MinuteCounts {
   admitted: number;
   denied: number;

@@ -56,7 +56,6 @@ export class KeptCounts implements CountSink {
     return length === MINUTE_MS ? this.#minutes : this.#steps;
   }
 
-  /** The denials of a key in an hour. */
   denialsOf(owner: string, hour: number): KeyDenials | undefined {
     return this.#hours.get(hour)?.records.get(owner);
   }

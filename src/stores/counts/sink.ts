@@ -2,7 +2,6 @@ import type { DenialCounts } from './denials.js';
 import type { CountedLimiter } from './traffic-counts.js';
 import type { CountedLatency } from './latency-histogram.js';
 
-/** The counts of one process and second. */
 export interface Counted {
   readonly id: string;
   /** The number of decisions that a sampled key represents, or 1 if all keys were counted. */

@@ -80,7 +80,6 @@ export class LimiterCounts {
     if (weight > 0) this.#addKey(decision, weight, isOfWait);
   }
 
-  /** Counts the key by which a decision was made. */
   #addKey(decision: CountedDecision, weight: number, isOfWait: boolean): void {
     const { allowed, policy, reason } = decision;
     const which = allowed ? 0 : 1;

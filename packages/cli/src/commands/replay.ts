@@ -104,7 +104,6 @@ function comparedTo(
   return readOneLimits({ ...(name !== undefined && { name }), policies: file, option }, io)?.policies;
 }
 
-/** The number of plotted clients. */
 const PLOTTED = 6;
 
 /** Leaves out concurrency policies, which cannot be replayed, unless there are no others. */

@@ -128,7 +128,6 @@ const json = (result: ResetResult): object => {
 
 const text = (result: ResetResult): string => `${chargesText(result)}${banText(result)}\n`;
 
-/** Describes the charges that were forgotten. */
 export function chargesText(result: Omit<ResetResult, 'banned' | 'bannedForMs'>): string {
   const { policies, name } = result;
   const [key, where] = [show(result), printable(name)];

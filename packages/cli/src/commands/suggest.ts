@@ -20,7 +20,6 @@ interface Options extends LogOptions {
   readonly policy?: readonly string[];
 }
 
-/** The maximum number of policies of a limiter. */
 const MAX_WINDOWS = 32;
 
 export function register(program: CliCommand, io: Io): void {

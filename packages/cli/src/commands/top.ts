@@ -149,7 +149,6 @@ function waitsOf({ waiting, held, slots }: Pick<LimiterRates, 'waiting' | 'held'
   return texts.length > 0 ? [[`  ${texts.join(', ')}`, '', '', '', '']] : [];
 }
 
-/** The admitted, the denied and all requests a second. */
 const ratesText = ({ admitted, denied }: Rates, io: Io): string[] => [
   String(admitted),
   deniedText(denied, io),

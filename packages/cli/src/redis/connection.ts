@@ -2,7 +2,6 @@ import { CliError, failure, usageError } from '../errors.js';
 import { PROBE_SHARE, showAddress, speaksPlainly, within, type Target } from './address.js';
 import { loadOpener, type Connection } from './packages.js';
 
-/** A connection to a server that has answered. */
 export interface Connected extends Connection {
   /** The time from the beginning until the server had answered, ms. */
   readonly connectMs: number;

@@ -7,7 +7,6 @@ import { serverName, within, type Target } from './address.js';
 /** A client of one of the packages, with the commands' additions to the store's requirements. */
 export interface Connection {
   readonly client: RedisClient;
-  /** Runs a command on a single server. */
   call(command: string, ...args: string[]): Promise<unknown>;
   close(): void;
 }

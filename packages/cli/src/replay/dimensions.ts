@@ -33,7 +33,6 @@ export function loggedKeys(texts: readonly string[] = ['ip']): LoggedKey[] {
   return keys;
 }
 
-/** The dimensions of policies. */
 export const dimensionsOf = (policies: readonly Policy[]): string[] => [
   ...new Set(policies.map(({ by = DEFAULT_DIMENSION }) => by)),
 ];

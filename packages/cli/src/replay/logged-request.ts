@@ -21,9 +21,7 @@ export interface RequestLine {
 export class LoggedRequest {
   readonly #fields: Fields;
   readonly #plan: Plan;
-  /** Whether the format has named fields. */
   readonly named: boolean;
-  /** A later line about the same request. */
   #later: LoggedRequest | undefined;
   /** The time at which a collector received the line. */
   collected: string | undefined;

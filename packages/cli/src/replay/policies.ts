@@ -20,10 +20,8 @@ const FOUND: Readonly<Record<Algorithm, 'limit' | 'burst' | undefined>> = {
   concurrency: undefined,
 };
 
-/** The policies with a window. */
 type Windowed = Extract<Policy, { window: unknown }>;
 
-/** The algorithms for which limits can be found. */
 export type MeasuredAlgorithm = NonNullable<Windowed['algorithm']>;
 export const MEASURED = (Object.keys(FOUND) as Algorithm[]).filter(
   (name): name is MeasuredAlgorithm => FOUND[name] !== undefined,

@@ -6,7 +6,6 @@ import type { LogSummary } from './log-file.js';
 import { DEFAULT_DIMENSION } from './policies.js';
 import { Timeline } from './timeline.js';
 
-/** The effect of a policy on a log. */
 export interface PolicyResult {
   readonly name: string;
   readonly policy: Policy;
@@ -22,7 +21,6 @@ export interface PolicyResult {
   readonly use: readonly number[];
 }
 
-/** The results of a client that was denied. */
 export interface ClientResult {
   readonly key: string;
   readonly requests: number;
@@ -40,7 +38,6 @@ export interface Interval {
   readonly start: number;
   readonly admitted: number;
   readonly denied: number;
-  /** Denied requests by each policy. */
   readonly policies: readonly number[];
 }
 
@@ -66,7 +63,6 @@ export interface ReplayResult {
 /** Ten tenths of the capacity, and one more for clients that were denied. */
 const USES = 11;
 
-/** A policy, and its effect so far. */
 interface Effect {
   readonly number: number;
   readonly name: string;
@@ -101,7 +97,6 @@ export class Replay {
   readonly #streak = this.#keys.column(Uint32Array);
   readonly #streakAt = this.#keys.column(Float64Array);
   readonly #timeline: Timeline;
-  /** The dimensions of the requests. */
   readonly #dimensions: readonly string[];
   readonly #policies: ReadonlyMap<string, Effect>;
   /** The current request, by dimension: its client, or -1; and whether it is denied. */
@@ -157,7 +152,6 @@ export class Replay {
     return true;
   }
 
-  /** Records the clients of the current request. */
   #number(key: Key): void {
     const isSole = typeof key === 'string';
     this.#dimensions.forEach((dimension, side) => {
@@ -172,7 +166,6 @@ export class Replay {
     });
   }
 
-  /** Records the verdict of a policy. */
   #judge({ name, allowed, remaining }: Decision['policies'][number], time: number, counts: number[]): void {
     const effect = this.#policies.get(name)!;
     const { number, capacity, side, peaks, policy } = effect;
@@ -268,7 +261,6 @@ export class Replay {
   }
 }
 
-/** The results of a replay. */
 export interface Results {
   readonly result: ReplayResult;
   readonly logs: readonly LogSummary[];

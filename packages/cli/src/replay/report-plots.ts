@@ -4,7 +4,6 @@ import type { ClientTimes, Report } from './report.js';
 import { compiled } from './policies.js';
 import type { ReplayResult } from './replay.js';
 
-/** A line or a layer of a plot. */
 interface Series {
   readonly name: string;
   /** A variable in the page's style sheet. */
@@ -32,7 +31,6 @@ export interface Plots {
 /** The resolution of many logs. */
 const SECOND = 1000;
 
-/** The number of colours for policies and clients. */
 const COLORS = 6;
 
 const colorOf = (i: number): string => `--p${i % COLORS}`;

@@ -9,9 +9,7 @@ import { forEachRequest, type Logs } from './logs.js';
 import type { Results } from './replay.js';
 import { Timeline } from './timeline.js';
 
-/** Everything that a report shows. */
 export interface Report extends Results {
-  /** The command that makes it. */
   readonly command: string;
   readonly denied: DeniedRequests;
   /** The requests of the clients denied most. Undefined if the log cannot be read twice. */
@@ -96,7 +94,6 @@ export class DeniedRequests {
   }
 }
 
-/** The requests of some clients over time. */
 export interface ClientTimes {
   /** The length of an interval, ms. */
   readonly width: number;

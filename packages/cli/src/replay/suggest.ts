@@ -31,10 +31,8 @@ export interface Suggestions {
     { readonly clients: ReadonlySet<string>; readonly policies: readonly Policy[] } | undefined;
 }
 
-/** The shares that are always shown, percent. */
 const SHARES = [99, 99.9, 100];
 
-/** A shape with its limit. */
 interface Found extends Measured {
   readonly units: number;
 }

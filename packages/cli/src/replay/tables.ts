@@ -69,7 +69,6 @@ const FEW = 10;
 export const doubtsOf = (logs: readonly LogSummary[]): string[] =>
   logs.flatMap(({ name, notes }) => notes.map((note) => `${printable(name)}: ${printable(note, 400)}.`));
 
-/** The notes on the logs, one line each. */
 export function logNotes(logs: readonly LogSummary[], found: Found): string[] {
   const notes: string[] = [];
   for (const { name, lines, requests, joined, skipped, malformed, samples, late, warning } of logs) {
@@ -93,7 +92,6 @@ export function logNotes(logs: readonly LogSummary[], found: Found): string[] {
   return [...notes, ...requestNotes(found)];
 }
 
-/** The notes on the requests of all logs together. */
 export function requestNotes({ requests, busiest, first, last }: Found): string[] {
   const notes: string[] = [];
   if (last > first && first % 1000 === 0 && last % 1000 === 0) {

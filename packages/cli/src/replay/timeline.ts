@@ -43,7 +43,6 @@ export class Timeline {
     return this.#counts[interval]!;
   }
 
-  /** The start of each interval, and its counts. */
   *intervals(): Generator<readonly [start: number, counts: readonly number[]]> {
     for (const [i, counts] of this.#counts.entries()) yield [(this.#first + i) * this.width, counts];
   }

@@ -11,7 +11,6 @@ import { worstWindow, type Admission } from '../worst-window.js';
 /** The algorithms whose units are not held. */
 const quotasOf = (suite: Suite) => suite.algorithms.filter((each) => !countsSlots(plainPolicy(each, 1, 1)));
 
-/** Policies by each of the dimensions, and requests. */
 function cases(algorithms: Suite['algorithms']) {
   const ranges = { limits: [1, 2, 3, 5, 10], windows: [500, 1_000, 3_000], maxDelays: [0] };
   const policy = fc.tuple(policyOf(algorithms, ranges), pick(DIMENSIONS));
