@@ -62,7 +62,6 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     return { scope: escapeName(name), name, key, by, text: this.#textOf({ set, key }) };
   }
 
-  /** The owner text of a subject of one dimension, as the database has it. */
   #textOf(subject: Subject): string {
     const [written = ''] = stateKeys(subject);
     return ownerTextIn(this.parts.name(written));

@@ -154,7 +154,6 @@ export function kernelOf(id: string): Kernel | undefined {
   return KERNELS.get(/^\w+/.exec(id)![0]);
 }
 
-/** The name of the policy of the state with this id. */
 export function policyNameOf(id: string): string {
   const colon = id.indexOf(':');
   return colon === -1 ? 'default' : id.slice(colon + 1);

@@ -34,7 +34,6 @@ const KEYS_PER_STEP = 500;
 export interface ListedRow {
   readonly owner: Owner;
   readonly state: StateSummary;
-  /** The bytes that it takes, if that is known. */
   readonly bytes?: number | undefined;
 }
 

@@ -79,7 +79,6 @@ export class Published {
     return { policies: policies ?? [], tiers, shadow: most.shadow, overrides };
   }
 
-  /** The limits of one name's limiters, or of all limiters. */
   limits(name?: string): ReadonlyMap<string, Limits> {
     const names = name === undefined ? [...this.scopes.keys()] : [name];
     const all = names.map((each) => [each, this.limitsOf(each)] as const);

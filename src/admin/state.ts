@@ -155,13 +155,11 @@ export interface State {
   banState(owner: Owner): Promise<BanState>;
   /** Changes bans, and logs the changes as one. @returns the reason why the change could not be recorded, or `undefined` */
   setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<string | undefined>;
-  /** The records of overrides with the texts of their owners. */
   overrideRecords(
     isWanted: (owner: string) => boolean,
   ): AsyncIterable<readonly [owner: string, record: unknown]>;
   /** The texts of owners with an override in force. */
   overridden(): Promise<readonly string[]>;
-  /** The record of the override of all keys of a limiter. */
   overrideRecordOfAll(name: string): Promise<unknown>;
   /** Forgets the charges of a state whose policy is not known. Absent if the store cannot do that. */
   forget?(found: FoundKey): Promise<void>;

@@ -74,7 +74,6 @@ export type NoPolicy<Allowed extends string = never> = {
 /** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;
 
-/** The algorithm of a policy without the field `algorithm`. */
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
 export const POLICY_TABLE = FIELD_TABLE satisfies Readonly<Record<PolicyField, object>>;

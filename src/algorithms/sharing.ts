@@ -158,7 +158,6 @@ export class Sharing {
     this.#ownExpires = Math.min(this.#expires, (own ?? this.tenant).start + span);
   }
 
-  /** The start of the segment at a time, from now on. */
   #startAt(time: number): number {
     return time < this.#empties ? time - ((time - this.#start) % this.#p.segment) : time;
   }

@@ -78,7 +78,6 @@ export interface BanNote {
   readonly reason: string | null;
 }
 
-/** The note of a change without an operator and a reason. */
 export const NO_NOTE: BanNote = { by: null, reason: null };
 
 export const BAN_TABLE = {

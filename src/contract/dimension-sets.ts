@@ -112,7 +112,6 @@ export function joined(ids: readonly string[]): string {
   return ids.length === 1 ? ids[0]! : `\0${JSON.stringify(ids)}`;
 }
 
-/** The part of a change that concerns a part of the set. */
 export function changeOf(change: ChargeChange, { set, at, keyOf }: DimensionSet): ChargeChange {
   const { charged, units, key } = change;
   return {
@@ -127,7 +126,6 @@ export function changeOf(change: ChargeChange, { set, at, keyOf }: DimensionSet)
   };
 }
 
-/** The verdicts of the whole set, from the verdicts of its parts. */
 export function verdictsOfAll(parts: readonly DimensionSet[], each: readonly Verdicts[]): number[] {
   const all: number[] = [];
   for (const [part, i] of places(parts)) {
@@ -137,7 +135,6 @@ export function verdictsOfAll(parts: readonly DimensionSet[], each: readonly Ver
   return all;
 }
 
-/** The charges of the whole set, from the charges of its parts. */
 export function chargedByAll(parts: readonly DimensionSet[], replies: readonly ChangeReply[]): number[] {
   return places(parts).map(([part, i]) => replies[part]!.charged[i]!);
 }

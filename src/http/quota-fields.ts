@@ -48,7 +48,6 @@ interface Page {
   readonly stacked: boolean;
 }
 
-/** Writes the fields of a dialect for a single quota. */
 type WriteQuota = <Res>(target: HeaderTarget<Res>, res: Res, quota: QuotaItem, page: Page) => void;
 
 /** Writes the structured lists of draft-11. @returns the texts in force */

@@ -205,7 +205,6 @@ export interface Asked extends Query {
   readonly account?: Account | undefined;
 }
 
-/** The parts of a decision except the query and the reply. */
 interface DecisionParts {
   readonly account: Account | undefined;
   readonly allowed: boolean;

@@ -173,7 +173,6 @@ export class LiveLimits {
     return recordDimensions(this.#subjectOf(key).set);
   }
 
-  /** Reads the records of a key, in the order of `dimensionsOf`. */
   #readAll(key: Key): Promise<ReadRecord[]> {
     const subject = this.#subjectOf(key);
     return Promise.all(this.dimensionsOf(key).map(async (by) => this.#records.read({ subject, by })));

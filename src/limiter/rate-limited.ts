@@ -241,7 +241,6 @@ export function fallbackOf(self: unknown, fallback: string | symbol | AnyFunctio
   return method as AnyFunction;
 }
 
-/** The functions that `reflect-metadata`, if loaded, adds to Reflect. */
 interface ReflectMetadata {
   getOwnMetadataKeys?(target: object): unknown[];
   getOwnMetadata(key: unknown, target: object): unknown;

@@ -28,7 +28,6 @@ export interface PublishedLimiter {
   readonly ipv6Subnets: readonly number[];
 }
 
-/** The limiters of one instance of the store, as published. */
 export interface PublishedInstance {
   readonly version: string;
   readonly host: string;

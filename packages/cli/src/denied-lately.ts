@@ -9,7 +9,6 @@ import { printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
 import { showKey } from './keys.js';
 
-/** A key that processes denied in the last minute. */
 interface DeniedKey extends KeyRates {
   readonly name: string;
 }

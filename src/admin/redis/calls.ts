@@ -24,7 +24,6 @@ export class OtherKeyError extends HeadgateError {}
 export const isUnreadable = (error: unknown): boolean =>
   error instanceof OtherKeyError || /NOPERM/.test(String(error));
 
-/** Calls of the administration to the servers of a client. */
 export class Calls {
   readonly commands: Commands;
   readonly prefix: string;

@@ -194,7 +194,6 @@ class Plugin {
   }
 }
 
-/** The error of an option, with the place of the option. */
 function located(what: string, error: unknown): unknown {
   if (!(error instanceof HeadgateError) || error.message.startsWith(what)) return error;
   return new HeadgateError(error.code, `${what}: ${withoutPage(error.message)}`, { cause: error });

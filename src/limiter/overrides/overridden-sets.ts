@@ -45,7 +45,6 @@ interface KeyChange {
   readonly isTier: boolean;
 }
 
-/** The parts of a limiter from which sets are created. */
 export interface SetParts {
   readonly store: Store;
   readonly name: string;
@@ -185,7 +184,6 @@ export class OverriddenSets {
       keyChanges.some((change, i) => change.by === by && (names[i]?.has(name) ?? true));
   }
 
-  /** The client changes in the order of the limiter's dimensions. */
   #keyChanges(changes: ClientChanges): KeyChange[] {
     const names = this.#parts.scope.everything.dimensions?.names ?? [DEFAULT_DIMENSION];
     return names.flatMap((by) => {

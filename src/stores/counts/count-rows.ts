@@ -37,13 +37,11 @@ const SECONDS = SECONDS_LIFE_MS / 1000;
 const DENIED_ROWS = 60;
 const MAX_KEYS_PER_ROW = MAX_KEYS_PER_HOUR / DENIED_ROWS;
 
-/** The row of a minute, with the counts of all limiters. */
 export const minuteRow = (minute: number): string => `${MINUTE_ROW}${minute / MINUTE_MS}`;
 
 /** The row of ten minutes, with the decisions of all limiters. */
 export const stepRow = (start: number): string => `${STEP_ROW}${start / STEP_MS}`;
 
-/** The row of the denials of a key in an hour. */
 export function deniedRow(owner: string, hour: number): string {
   let hash = 0;
   for (let i = 0; i < owner.length; i++) hash = (31 * hash + owner.charCodeAt(i)) >>> 0;

@@ -14,7 +14,6 @@ export const MAX_CAUSES = 8;
 const MAX_PENDING_KEYS = 2000;
 const MAX_KEYS_PER_WRITE = 50;
 
-/** The denials of a key in one minute by one cause. */
 export interface DenialCount {
   /** The key in the notation of owner texts, with its limiter. */
   readonly owner: string;

@@ -34,7 +34,6 @@ export interface StoreHealth {
 /** The counts of some seconds by limiter, then by field: see `history.ts`. */
 export type MinuteFields = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
-/** The place to which a process writes its counts. */
 export interface CountSink {
   /** False after the store has refused the counts for lack of permission. */
   readonly isPermitted: boolean;

@@ -17,7 +17,6 @@ const MAX_BUSY_KEYS = 20;
 /** The counts of a key: admitted and denied decisions, and the policy of the last denial, or the reason of one by no policy. */
 export type CountedKey = [admitted: number, denied: number, policy?: string | null, reason?: string];
 
-/** The counts of a key in this process, with the denials by cause. */
 interface KeyCounts {
   readonly counts: CountedKey;
   causes?: Map<string, number>;
@@ -39,7 +38,6 @@ export interface CountedLimiter {
   readonly now?: readonly [waiting: number, held: number, maxWaiting: number, slots: number];
 }
 
-/** The counts of a limiter until the next message. */
 export class LimiterCounts {
   #admitted = 0;
   #denied = 0;

@@ -23,7 +23,6 @@ export const noUse = (): number[] => Array<number>(LEVELS + 1).fill(0);
 
 const LEAST_USES = USE_LEVELS.map((level) => level || Number.MIN_VALUE);
 
-/** The counts of a policy, and the windows of its keys. */
 interface PolicyUse {
   readonly levels: number[];
   readonly keys: ReturnType<UsedKeys['of']>;

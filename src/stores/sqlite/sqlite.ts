@@ -87,14 +87,12 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   return store;
 }
 
-/** The parts of a store in a file, for the administration. */
 export interface SqliteFile extends DatabaseParts {
   readonly transactions: Transactions;
 }
 
 const files = new WeakMap<Store, SqliteFile>();
 
-/** The file of a store. Undefined for other stores. */
 export function sqliteFileOf(store: Store): SqliteFile | undefined {
   return files.get(store);
 }

@@ -59,7 +59,6 @@ interface Results<T> {
   readonly text: (result: T) => string;
 }
 
-/** Writes the results of a change in one limiter, or in several. */
 export async function writeResults<T extends { readonly warnings: readonly AdminWarning[] }>(
   io: Io,
   results: readonly T[],

@@ -80,7 +80,6 @@ export function serverName({ host }: Address): { servername?: string } {
   return isIP(host) === 0 ? { servername: host } : {};
 }
 
-/** The time that is left of a time limit, ms. */
 const timeLeft = ({ timeout, deadline = Infinity }: Target): number =>
   Math.max(1, Math.min(timeout, deadline - performance.now()));
 

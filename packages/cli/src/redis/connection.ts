@@ -102,7 +102,6 @@ export function explain(error: unknown, { address }: Target): unknown {
   return new CliError('UNREACHABLE', `${said(`cannot be reached: ${text}`)}. ${question}`, error);
 }
 
-/** The messages of an error and of its causes, each once. */
 function textsOf(error: unknown): string[] {
   const texts = new Set<string>();
   for (let at: unknown = error; at instanceof Error; at = at.cause) {

@@ -39,7 +39,6 @@ export function loadOpener(cwd: string, sentinel: boolean): Open {
   );
 }
 
-/** The parts of ioredis or iovalkey that are used. */
 interface Ioredis {
   readonly Redis?: new (options: object) => IoredisClient;
   readonly Cluster?: new (nodes: object[], options: object) => IoredisClient;
@@ -128,7 +127,6 @@ async function logIn(client: IoredisClient, { address }: Target): Promise<void> 
   if (database !== 0) await client.call('SELECT', String(database));
 }
 
-/** The parts of the package `redis` that are used. */
 interface NodeRedis {
   createClient(options: object): NodeRedisClient;
   createCluster(options: object): NodeRedisClient;

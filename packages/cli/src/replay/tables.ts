@@ -35,7 +35,6 @@ export function cellsOf(client: ClientResult, longest: number, since: (time: num
 
 const POLICY_HEAD = 'policy, limit, denied, of requests, clients, of clients, first (UTC), last (UTC)';
 
-/** The table of the policies: its head and its rows. */
 export function policyTable({ policies, requests }: ReplayResult): [head: string[], rows: string[][]] {
   const rows = policies.map((each) => {
     const { name: _, ...policy } = each.policy;
@@ -108,7 +107,6 @@ export function requestNotes({ requests, busiest, first, last }: Found): string[
   return notes;
 }
 
-/** The notes on a replay, with the doubts about its logs. */
 export const replayNotes = (results: Results): string[] => [...doubtsOf(results.logs), ...notesOf(results)];
 
 /** The notes on a replay: on policies that are not replayed, then on the logs. */

@@ -192,7 +192,6 @@ export class AdapterLab {
     return send.call(response, text);
   }
 
-  /** Reads a key from a header field of the request. */
   keyBy(name: string): (request: unknown) => string | undefined {
     return (request) => this.headerOf(request, name);
   }

@@ -97,7 +97,6 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
     );
   }
 
-  /** The methods of all controllers and providers, each method with its class. */
   #methods(): [Type, Handler][] {
     return [...this.#modules.values()]
       .flatMap(({ controllers, providers }) => [...controllers.values(), ...providers.values()])
