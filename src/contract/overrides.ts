@@ -136,7 +136,7 @@ class ParsedRecord {
    * over the entries of all keys, which follow.
    */
   at(time: number, id?: string): OverrideEntry | undefined {
-    return this.#entries.find((entry) => isInForce(entry, time, id));
+    return this.#entries.find((entry) => entry.since <= time && time < entry.until && concerns(entry, id));
   }
 
   /** The entry in force now. If the clock went back, the newest entry stays in force. */
@@ -201,10 +201,6 @@ class ParsedRecord {
     const times = new Set(this.#entries.flatMap(({ since, until }) => [since, until]));
     return [...times].filter((time) => time > from && time <= to).sort((a, b) => a - b);
   }
-}
-
-function isInForce(entry: OverrideEntry, time: number, id: string | undefined): boolean {
-  return entry.since <= time && time < entry.until && concerns(entry, id);
 }
 
 /** Whether an entry concerns a policy. If not, the entries behind it decide about the policy. */

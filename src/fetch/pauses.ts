@@ -2,6 +2,7 @@ import { warnOfBackground } from '../common/background.js';
 import type { Denial } from './denial.js';
 import type { Decision } from '../common/decision.js';
 import { setTimeout as setRealTimeout } from '../common/real-time.js';
+import { MAX_TIMER_MS } from '../common/timing.js';
 import { notifyUser } from '../common/warnings.js';
 import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -57,8 +58,6 @@ const ROUNDING_MS = 5;
 /** The time without a call after which connections are cold, ms, and the longest time for which calls wait for the first answer. */
 const SILENCE_MS = 4000;
 export const COLD_MS = 1000;
-/** The longest delay of a timer, ms. Node fires longer timers immediately. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 /** The author of pauses and margins, as shown by `headgate bans` and `headgate overrides`. */
 export const BY = 'headgate/fetch';
 export const MAX_KEYS = 10_000;

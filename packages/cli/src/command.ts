@@ -33,6 +33,12 @@ export interface Options {
   readonly limit?: number;
 }
 
+/** The options of commands that change a key in several limiters. */
+export interface NamesOptions extends Omit<Options, 'name'> {
+  readonly name?: readonly string[];
+  readonly allLimiters?: boolean;
+}
+
 /** The default of --limit for people, rows of a log or of overrides. */
 const DEFAULT_LIMIT = 100;
 
@@ -88,7 +94,6 @@ export class CliCommand extends Command {
     return this.option('--name <scope>', "the limiter's name, as in `headgate list`", checkName);
   }
 
-  /** The options of commands that change a key in several limiters. */
   namesOption(all = 'all limiters that check for such bans'): this {
     return this.option('--name <scope>', "the limiter's name, repeatable", collectNames).option(
       '--all-limiters',
@@ -182,7 +187,7 @@ function checkName(name: string): string {
 export const dimensionOf = (flag: string, text: unknown): string => orUsage(() => checkDimension(flag, text));
 
 /** @throws CliError `USAGE` without a name, because acting on a guessed scope would be worse than asking */
-export function nameOf({ name }: Pick<Options, 'name'>): string {
+export function nameOf({ name }: { readonly name?: string | undefined }): string {
   if (name !== undefined) return name;
   throw usageError(
     '--name: missing. Pass the name of the limiter: --name api. A limiter without a name is called default. `headgate list` shows the ' +
@@ -191,11 +196,7 @@ export function nameOf({ name }: Pick<Options, 'name'>): string {
 }
 
 /** The names of `namesOption`. @throws CliError `USAGE` without a name, or with both options */
-export function namesOf(options: {
-  name?: readonly string[];
-  allLimiters?: boolean;
-}): readonly string[] | 'all' {
-  const { name, allLimiters = false } = options;
+export function namesOf({ name, allLimiters = false }: NamesOptions): readonly string[] | 'all' {
   if (allLimiters && name) throw usageError('--name, --all-limiters: pass one of them.');
   if (allLimiters) return 'all';
   if (name === undefined) nameOf({});

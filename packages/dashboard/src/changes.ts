@@ -7,7 +7,7 @@ export interface Changed {
   readonly entries: readonly string[];
 }
 
-type Note = { readonly by: string; readonly reason: string };
+export type Note = { readonly by: string; readonly reason: string };
 
 type Change = (
   admin: Admin,

@@ -12,6 +12,7 @@ import {
 } from 'headgate/admin';
 import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
+import { firstOf } from './first.js';
 import type { Show, ShownKey } from './hidden.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
@@ -118,7 +119,9 @@ export class Now {
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
     this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
     this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
-    this.#changes = new Cached(CHANGES_MS, () => latest(admin, show), now);
+    const latest = async (): Promise<ChangeRow[]> =>
+      (await firstOf(admin.log(), LATEST)).map((change) => changeRow(change, show));
+    this.#changes = new Cached(CHANGES_MS, latest, now);
   }
 
   /** Never rejects: if the store fails, the last state is marked as old. */
@@ -182,15 +185,6 @@ function deniedIn({ limiters }: Traffic, show: Show): DeniedKey[] {
       key: show(key),
       ...(within !== undefined && { within: show(within) }),
     }));
-}
-
-async function latest(admin: Admin, show: Show): Promise<ChangeRow[]> {
-  const rows: ChangeRow[] = [];
-  for await (const change of admin.log()) {
-    rows.push(changeRow(change, show));
-    if (rows.length === LATEST) break;
-  }
-  return rows;
 }
 
 async function readMinutes(admin: Admin, last: Minutes | undefined): Promise<Minutes> {

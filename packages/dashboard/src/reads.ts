@@ -9,6 +9,7 @@ import {
 } from 'headgate/admin';
 import { Cached, CachedByName } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
+import { firstOf } from './first.js';
 import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 import { Near } from './near.js';
@@ -272,15 +273,6 @@ async function linesOf(admin: Admin, span: HistoryOptions): Promise<object> {
 
 const idOf = ({ key, dimension = '' }: Pick<KeyRates, 'key' | 'dimension'>): string =>
   JSON.stringify([dimension, key]);
-
-async function firstOf<T>(items: AsyncIterable<T>, most: number): Promise<T[]> {
-  const found: T[] = [];
-  for await (const item of items) {
-    found.push(item);
-    if (found.length === most) break;
-  }
-  return found;
-}
 
 export function nameIn(query: URLSearchParams): string {
   return query.get('name') || refuse('name: missing. Pass the name of a limiter.');

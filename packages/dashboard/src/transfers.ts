@@ -17,7 +17,7 @@ import {
   type OverrideWish,
   type Refused,
 } from 'headgate/admin';
-import { changed, type Changed } from './changes.js';
+import { changed, type Changed, type Note } from './changes.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 
 /** The most lines of an import. Its undo is a change of each of them. */
@@ -154,8 +154,6 @@ const effectOf = (effect: BanEffect | OverrideEffect | Refused): typeof effect =
 
 const foundIn = <T extends object>(lines: readonly Parsed<T>[]): T[] =>
   lines.flatMap(({ found }) => ('error' in found ? [] : [found]));
-
-type Note = { readonly by: string; readonly reason: string };
 
 /** A file that can be shown and imported. */
 interface File {

@@ -89,7 +89,7 @@ export function configure(passed: RateLimitOptions | null): Config {
     store: new MemoryStore(),
     validate: validations.enabled,
     ...given,
-    standardHeaders: draftOf(given.standardHeaders),
+    standardHeaders: given.standardHeaders === true ? 'draft-6' : (given.standardHeaders ?? false),
     validations,
     logger,
   };
@@ -109,10 +109,6 @@ function checkOptions(given: RateLimitOptions, validations: Validations): void {
   if (ipv6Subnet !== undefined && typeof ipv6Subnet !== 'function') validations.ipv6Subnet(ipv6Subnet);
   validations.keyGeneratorIpFallback(keyGenerator);
   validations.ipv6SubnetOrKeyGenerator(given);
-}
-
-function draftOf(standardHeaders: Options['standardHeaders'] | undefined): DraftHeadersVersion | false {
-  return standardHeaders === true ? 'draft-6' : (standardHeaders ?? false);
 }
 
 /**

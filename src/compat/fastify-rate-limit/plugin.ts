@@ -9,7 +9,7 @@ import type {
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { HeadgateError } from '../../common/errors.js';
-import type { RouteRateLimitConfig } from '../../http/adapters/route-config.js';
+import { addHook, type RouteRateLimitConfig } from '../../http/adapters/route-config.js';
 import { routeName } from '../../http/adapters/route-name.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import { redisStore } from '../../stores/redis/redis.js';
@@ -198,21 +198,16 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   fastify.addHook('onRoute', (route) => {
     const settings: unknown = route.config?.rateLimit;
     if (settings === undefined || settings === null) {
-      if (global) addHook(route, plugin.own);
+      if (global) addHook(route, plugin.own.hook, plugin.own.handle);
     } else if (typeof settings === 'object') {
-      addHook(route, plugin.ofRoute(route, settings));
+      const { hook, handle } = plugin.ofRoute(route, settings);
+      addHook(route, hook, handle);
     } else if (settings !== false) {
       throw new HeadgateError('HEADGATE_INVALID_OPTION', 'Unknown value for route rate-limit configuration');
     }
   });
   fastify.addHook('onClose', () => plugin.close());
 };
-
-/** Adds a limit's hook after the route's own hooks. */
-function addHook(route: RouteOptions, { hook, handle }: Limit): void {
-  const hooks = route as unknown as Record<string, unknown>;
-  hooks[hook] = [...[hooks[hook] ?? []].flat(), handle];
-}
 
 /**
  * The plugin of @fastify/rate-limit 11 on Headgate, with the same options, headers, hooks and answers, so that only the import changes.

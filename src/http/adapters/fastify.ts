@@ -8,7 +8,6 @@ import type {
   onRequestHookHandler,
   preParsingHookHandler,
   RouteGenericInterface,
-  RouteOptions,
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from '../../common/decision.js';
@@ -22,7 +21,7 @@ import { nodeResponse } from '../node-response.js';
 import { hasQuota, HTTP_OPTIONS, type HttpOptions } from '../options.js';
 import type { HttpAssembly } from '../compile-options.js';
 import { RouteLimiters } from '../route-limiters.js';
-import type { RouteRateLimitConfig } from './route-config.js';
+import { addHook, HOOKS, type RouteRateLimitConfig } from './route-config.js';
 import { routeName, type Route } from './route-name.js';
 import { checkOptions } from '../../limiter/create-limiter.js';
 import { optionsOf, type Spread } from '../../limiter/options.js';
@@ -31,8 +30,6 @@ import { watchForRoutes } from './missing-plugin.js';
 import type { PolicyText } from '../../contract/policy.js';
 
 export type { HeaderDialect } from '../quota-fields.js';
-
-const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 
 /** The hook that limits a request. A key from the body needs `preHandler`. */
 export type RateLimitHook = (typeof HOOKS)[number];
@@ -115,7 +112,7 @@ const framework: Framework<FastifyRequest, FastifyReply> = {
   getStatus: (reply) => reply.raw.statusCode,
   setStatus: (reply, status) => void reply.code(status),
   // Fastify changes the type of a reply unless the reply has its own serializer.
-  send: (reply, body) => void reply.serializer(asItIs).send(body),
+  send: (reply, body) => void reply.serializer(String).send(body),
   hasEnded: (reply) => nodeResponse.hasEnded(reply.raw),
   hasLeft: (reply) => nodeResponse.hasLeft(reply.raw),
   onEnd: (reply, ended) => nodeResponse.onEnd(reply.raw, ended),
@@ -125,10 +122,6 @@ const framework: Framework<FastifyRequest, FastifyReply> = {
     request[TRAIL] = trail;
   },
 };
-
-function asItIs(body: unknown): string {
-  return body as string;
-}
 
 /** The innermost plugin of a context. It limits the context's routes. */
 const PLUGIN = Symbol('headgate.plugin');
@@ -266,8 +259,8 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
     if (settings === undefined || settings === false || innermost(this) !== plugin) return;
     const flows = plugin.flowsOf(route, settings);
     for (const { hook, flow } of flows) {
-      if (hook !== plugin.hook)
-        addHook(route, hook, (request, reply, next) => flow.run(request, reply, next));
+      const limit: Hook = (request, reply, next) => flow.run(request, reply, next);
+      if (hook !== plugin.hook) addHook(route, hook, hookFor(hook, limit));
     }
     const now = flows.filter(({ hook }) => hook === plugin.hook).map(({ flow }) => flow);
     (route as { config?: RouteConfig }).config = { ...config, [FLOWS]: now };
@@ -293,12 +286,6 @@ watchForRoutes((context) => innermost(context as FastifyInstance) !== undefined)
 
 function innermost(fastify: FastifyInstance): Plugin | undefined {
   return (fastify as { [PLUGIN]?: Plugin })[PLUGIN];
-}
-
-/** Adds a hook after those of the route. */
-function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
-  const hooks = route as unknown as Record<string, unknown>;
-  hooks[name] = [...[hooks[name] ?? []].flat(), hookFor(name, hook)];
 }
 
 /**

@@ -65,7 +65,7 @@ export class OverrideWriter {
       ...(note.reason !== undefined && { reason: note.reason }),
     });
     const place = this.#placeOf(key);
-    const { limits, life } = this.#limitsOf(change, dimensionOf(place));
+    const { limits, life } = this.#limitsOf(change, 'subject' in place ? place.by : undefined);
     warnOfSpans(change, note, this.#parts.warn);
     const json = JSON.stringify({ change, ...(by !== null && { by }), ...(reason !== null && { reason }) });
     return { place, entry: entryText(limits, json), duration, life };
@@ -171,10 +171,6 @@ export function warnOfSpans(change: OverrideChange, note: OverrideNote, warn?: W
     Record<string, unknown>
   > | null)[])
     for (const span of ['window', 'lease']) warnOfSeconds(`override.${span}`, fields?.[span], 'long', warn);
-}
-
-function dimensionOf(place: OverridePlace): string | undefined {
-  return 'subject' in place ? place.by : undefined;
 }
 
 /**

@@ -63,7 +63,7 @@ export class LimiterCounts {
     else this.#denied++;
     if (degraded) this.#degraded++;
     // The policies of a wait that ended without an admission may admit the request.
-    const isOfWait = reason !== undefined && gaveUp(reason);
+    const isOfWait = reason === 'wait-timeout' || reason === 'queue-full' || reason === 'aborted';
     if (!degraded && !isOfWait && (reason === undefined || decision.policy !== undefined))
       this.use.add(decision, weight > 0);
     let isOfPolicy = false;
@@ -152,9 +152,6 @@ function increment(counts: Map<string, number>, name: string): void {
 }
 
 /** Whether the end of a wait is the reason. */
-function gaveUp(reason: CountedDecision['reason']): boolean {
-  return reason === 'wait-timeout' || reason === 'queue-full' || reason === 'aborted';
-}
 
 /** The notation of a counted key. The key of a tenant is that of `tenantOf`. */
 function textIn(dimension: string, key: string, text: KeyText): string {

@@ -101,7 +101,7 @@ function comparedTo(
   if (texts) return parsePolicies(texts, '--compare');
   if (file === undefined) return undefined;
   const option = '--compare-policies';
-  return readOneLimits({ ...(name !== undefined && { name }), policies: file, option }, io)?.policies;
+  return readOneLimits({ name, policies: file, option }, io)?.policies;
 }
 
 const PLOTTED = 6;

@@ -1,9 +1,6 @@
 import { createLimiter, type Algorithm, type Limiter, type Policy } from 'headgate';
 import type { CompiledPolicy } from 'headgate/stores';
 
-/** The dimension of policies without `by`. */
-export const DEFAULT_DIMENSION = 'key';
-
 const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
 /** The number that can be found for a policy of each algorithm: its limit, or the burst for a rate. */

@@ -1,9 +1,9 @@
 import type { Decision, Key, Policy } from 'headgate';
+import { DEFAULT_DIMENSION } from 'headgate/admin';
 import { Engine } from './engine.js';
 import { shownKeys } from './dimensions.js';
 import { Keys } from './keys.js';
 import type { LogSummary } from './log-file.js';
-import { DEFAULT_DIMENSION } from './policies.js';
 import { Timeline } from './timeline.js';
 
 export interface PolicyResult {
