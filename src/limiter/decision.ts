@@ -205,20 +205,15 @@ export interface Asked extends Query {
   readonly account?: Account | undefined;
 }
 
-interface DecisionParts {
+interface DecisionParts extends Pick<DecisionFields, PassedField> {
   readonly account: Account | undefined;
-  readonly allowed: boolean;
   readonly shadow: boolean;
   readonly set: PolicySet;
-  readonly policies: readonly Verdict[];
   readonly verdict: Verdict | undefined;
-  readonly cost: number;
-  readonly limit: number;
-  readonly retryAfterMs: number | undefined;
-  readonly resetAfterMs: number;
-  readonly delayMs: number;
-  readonly reason: Reason | undefined;
 }
+
+type PassedField =
+  'allowed' | 'policies' | 'cost' | 'limit' | 'retryAfterMs' | 'resetAfterMs' | 'delayMs' | 'reason';
 
 /** The decision for an untouched key. */
 export function switchedOff(query: Query): LimiterDecision {

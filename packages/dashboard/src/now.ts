@@ -13,51 +13,10 @@ import {
 import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
 import { firstOf } from './first.js';
-import type { Show, ShownKey } from './hidden.js';
+import type { Show } from './hidden.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
-
-/** A row of the first screen. */
-export interface Row {
-  readonly name: string;
-  readonly policies: readonly string[];
-  readonly tiers: Readonly<Record<string, readonly string[]>>;
-  readonly shadow: boolean;
-  readonly dynamic: boolean;
-  readonly bans: boolean;
-  readonly bansBy: readonly string[];
-  /** The denials after which it bans a key, and the length of the ban, or `null` if denials never ban. */
-  readonly banRule: string | null;
-  /** Whether it limits how many requests run at once. */
-  readonly slots: boolean;
-  /** The number of keys with other limits, or `null` if the limiter does not support overrides. */
-  readonly overridden: number | null;
-  /** Whether all keys have other limits. */
-  readonly isOverridden: boolean;
-  readonly configurations: number;
-  readonly processes: number;
-  /** Whether decisions are counted. False if a store has `counts: false`. Null if that is unknown, because none was counted. */
-  readonly isCounted: boolean | null;
-  readonly rates: Pick<LimiterRates, 'admitted' | 'denied' | 'degraded' | 'waiting' | 'held' | 'slots'>;
-  /** The policies and reasons of the denials, the most frequent first. */
-  readonly causes: readonly { readonly name: string; readonly denied: number; readonly isReason: boolean }[];
-}
-
-export interface Spark {
-  readonly admitted: readonly number[];
-  readonly denied: readonly number[];
-  /** Decisions without the store. */
-  readonly degraded: readonly number[];
-  /** The number of times that a key rose to 70 % of a policy, in the worst of the last minutes. */
-  readonly near: number;
-}
-
-interface DeniedKey extends Pick<KeyRates, 'dimension' | 'denied' | 'policy' | 'reason'> {
-  readonly name: string;
-  readonly key: ShownKey;
-  readonly within?: ShownKey;
-}
 
 /** Ages of the parts, ms. Counts change each second; the others change rarely. */
 const TRAFFIC_MS = 1_800;
@@ -175,7 +134,7 @@ export class Now {
 export const causeIn = (message: string): string =>
   withoutPage(message).replace(/ Set a longer `timeout`\.$/, '');
 
-function deniedIn({ limiters }: Traffic, show: Show): DeniedKey[] {
+function deniedIn({ limiters }: Traffic, show: Show) {
   return limiters
     .flatMap(({ name, keys }) => keys.filter((each) => each.denied > 0).map((each) => ({ ...each, name })))
     .sort((a, b) => b.denied - a.denied)
@@ -269,7 +228,8 @@ function instancesOf(limiters: readonly LimiterView[]): ProcessRow[] {
   return [...rows.values()].slice(0, MAX_PROCESSES);
 }
 
-function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
+/** A row of the first screen. */
+function rowOf(view: LimiterView, counted: LimiterRates | undefined) {
   const { name, configurations, isCounted, traits, overridden } = view;
   const [most] = configurations;
   const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
@@ -286,19 +246,25 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
     dynamic: most?.dynamic ?? false,
     bans: configurations.some(({ ban }) => ban !== null),
     bansBy: [...new Set(configurations.flatMap(({ ban, banBy = 'key' }) => (ban ? [banBy] : [])))],
+    /** The denials after which it bans a key, and the length of the ban, or `null` if denials never ban. */
     banRule: banRuleOf(configurations) ?? null,
+    /** Whether it limits how many requests run at once. */
     slots: traits.holdsSlots,
+    /** The number of keys with other limits, or `null` if the limiter does not support overrides. */
     overridden: overridden?.keys ?? null,
     isOverridden: (overridden?.all ?? null) !== null,
     configurations: configurations.length,
     processes: configurations.reduce((total, { instances }) => total + instances.length, 0),
+    /** False if a store has `counts: false`. Null if that is unknown, because no decision was counted. */
     isCounted,
     rates: { admitted, denied, degraded, waiting, held, slots },
+    /** The policies and reasons of the denials, the most frequent first. */
     causes: causes.sort((a, b) => b.denied - a.denied).slice(0, 3),
   };
 }
 
-function sparkOf({ admitted, denied, degraded, use }: Pick<LimiterHistory, Column | 'use'>): Spark {
+function sparkOf({ admitted, denied, degraded, use }: Pick<LimiterHistory, Column | 'use'>) {
+  // The number of times that a key rose to 70 % of a policy, in the worst of the last minutes.
   const near = Object.values(use).map((minutes) =>
     Math.max(0, ...minutes.slice(-NEAR_MINUTES).map((levels) => levels[NEAR_LEVEL] ?? 0)),
   );

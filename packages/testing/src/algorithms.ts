@@ -139,7 +139,7 @@ export function policyOf(
 export const named = (policies: fc.Arbitrary<readonly Policy[]>): fc.Arbitrary<Policy[]> =>
   policies.map((each) => each.map((policy, i) => ({ ...policy, name: `p${i}` })));
 
-export function plainPolicy(algorithm: Algorithm, limit: number, window: number): Policy {
+export function plainPolicy(algorithm: Algorithm, limit = 3, window = 60_000): Policy {
   return { algorithm, limit, ...(FACTS[algorithm].plain?.(window) ?? { window }) } as unknown as Policy;
 }
 

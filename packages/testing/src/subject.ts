@@ -10,7 +10,7 @@ import {
 } from 'headgate';
 import type { MaybePromise } from 'headgate/stores';
 import { TestClock } from 'headgate/testing';
-import { ALGORITHMS } from './algorithms.js';
+import { ALGORITHMS, countsSlots, plainPolicy } from './algorithms.js';
 import { makeCheck, makeRandomCheck, type Check, type Randomness } from './check.js';
 import { expectFields } from './expect.js';
 
@@ -120,6 +120,11 @@ export class Suite {
     this.subject = subject;
     this.algorithms = subject.algorithms ?? ALGORITHMS;
     checkNames('algorithms', this.algorithms, ALGORITHMS);
+  }
+
+  /** The algorithms whose units are not held. */
+  get quotas(): readonly Algorithm[] {
+    return this.algorithms.filter((each) => !countsSlots(plainPolicy(each)));
   }
 
   add(name: string, body: (lab: Lab) => Promise<void>): void {

@@ -81,12 +81,17 @@ export class History {
   }
 }
 
-/** Adds the counts of one minute to those of another. */
-function join(to: Map<string, Map<string, number>>, from: MinuteFields): void {
+/** Adds counts to others. @param most the most limiters @param isKept whether a field is added */
+export function join(
+  to: Map<string, Map<string, number>>,
+  from: MinuteFields,
+  most = Infinity,
+  isKept: (field: string) => boolean = () => true,
+): void {
   for (const [name, fields] of from) {
     const own = to.get(name) ?? new Map<string, number>();
-    to.set(name, own);
-    for (const [field, by] of fields) own.set(field, (own.get(field) ?? 0) + by);
+    if (to.size < most) to.set(name, own);
+    for (const [field, by] of fields) if (isKept(field)) own.set(field, (own.get(field) ?? 0) + by);
   }
 }
 

@@ -162,13 +162,10 @@ const omittedText = (omitted: number): string =>
 
 type Order = (a: KeyVerdictFind, b: KeyVerdictFind) => number;
 
-interface Found {
-  readonly finds: AsyncIterable<KeyVerdictFind>;
-  readonly order: Order;
-}
-
 interface Printed {
   readonly search: KeySearch;
+  readonly finds: AsyncIterable<KeyVerdictFind>;
+  readonly order: Order;
   /** The maximum number of facts other than bans. */
   readonly most: number;
   readonly lately: DeniedLately | undefined;
@@ -176,7 +173,7 @@ interface Printed {
 
 /** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. @returns the number of limited keys */
 async function print(
-  { search, finds: found, order, most, lately }: Found & Printed,
+  { search, finds: found, order, most, lately }: Printed,
   io: Io,
   clear: () => unknown,
 ): Promise<number> {

@@ -19,15 +19,6 @@ interface Plot {
   readonly series: readonly Series[];
 }
 
-/** The plots of the page. Times are in seconds. */
-export interface Plots {
-  readonly times: readonly number[];
-  readonly width: number;
-  /** The intervals that the log covers only partly: from when to when. */
-  readonly partial: readonly (readonly [number, number])[];
-  readonly plots: readonly Plot[];
-}
-
 /** The resolution of many logs. */
 const SECOND = 1000;
 
@@ -35,7 +26,8 @@ const COLORS = 6;
 
 const colorOf = (i: number): string => `--p${i % COLORS}`;
 
-export function plotsOf({ result, clients, compared }: Report): Plots {
+/** The plots of the page. Times are in seconds. */
+export function plotsOf({ result, clients, compared }: Report) {
   const { timeline, policies } = result;
   const { intervals } = timeline;
   const all = intervals.map(({ admitted, denied }) => admitted + denied);
