@@ -12,6 +12,7 @@ import { boolean, optional, readOptions, type OptionTable } from '../common/opti
 /** The most dimensions of a limiter, because each combination of dimensions needs a set of policies of its own. */
 const MAX_DIMENSIONS = 8;
 
+/** Options for the cluster slots of a decision's keys. */
 export interface SlotOptions {
   /**
    * In a Redis Cluster, the dimension whose key determines the slot. Every
