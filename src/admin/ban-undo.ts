@@ -101,7 +101,6 @@ async function* changesBefore(state: State, id: string): AsyncGenerator<ListedCh
   }
 }
 
-/** The owners of the keys of a change. */
 async function ownersOfChange(state: State, { keys }: ListedChange, change: LoggedChange): Promise<Owner[]> {
   const { name, key, network, dimension = DEFAULT_DIMENSION, within } = change;
   if (within !== undefined) throw cannot('the limiter has slotBy. Call limiter.ban or unban with both keys');

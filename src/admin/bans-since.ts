@@ -27,7 +27,6 @@ interface Found {
   readonly banned: BannedSince;
 }
 
-/** The most keys that are looked at. */
 const MAX_KEYS = 1000;
 
 /** The bans by denials in force since an override began. @param since the start, or by default that of the last override of the log */
@@ -69,7 +68,6 @@ async function lastStart(state: State, overridden: Overridden): Promise<number |
 const isOfDimension = (whose: Whose, { key, dimension }: Overridden): boolean =>
   key === undefined || (whose.dimension ?? DEFAULT_DIMENSION) === dimension;
 
-/** Whether a banned key is that of the override. */
 function isOf(who: string, overridden: Overridden): boolean {
   const whose = whoseOf(who, overridden.name);
   if (whose?.key === undefined || whose.within !== undefined) return false;
@@ -98,7 +96,6 @@ export async function endBans(
     });
 }
 
-/** The warning about keys that stay banned. */
 export function stillBanned(found: readonly Found[]): AdminWarning | undefined {
   if (found.length === 0) return undefined;
   const keys = found.length === 1 ? 'a key is' : `${found.length} keys are`;

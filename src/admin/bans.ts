@@ -72,7 +72,6 @@ export interface BansOptions {
   scan?: boolean | 'never' | undefined;
 }
 
-/** The owners of a subject's state. */
 export const ownersOf = (state: State, name: string, { keys, dimension }: Subject): Owner[] =>
   keys.map((key) => state.ownerOf(name, key, dimension));
 
@@ -242,7 +241,6 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
   return { ban, banIn, unban, unbanIn, bans };
 }
 
-/** A ban to check. */
 interface Banning {
   readonly key: string;
   readonly duration: Duration;
@@ -267,7 +265,6 @@ function namesOf(published: Published, names: readonly string[] | 'all', dimensi
   );
 }
 
-/** Runs checked changes one after the other. */
 async function inTurn<T>(changes: readonly (() => Promise<T>)[]): Promise<T[]> {
   const results: T[] = [];
   for (const change of changes) results.push(await change());

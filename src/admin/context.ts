@@ -6,7 +6,6 @@ import type { State } from './state.js';
 import { wrongArgument, type KeyOptions } from './typed-keys.js';
 import type { Origin } from './unlogged.js';
 
-/** The parts that all functions of the administration share. */
 export interface Context {
   readonly state: State;
   readonly origin: Origin;
@@ -58,6 +57,5 @@ export function checkName(name: string | undefined): string {
   );
 }
 
-/** The warnings that exist. */
 export const warnings = (...all: readonly (AdminWarning | undefined)[]): AdminWarning[] =>
   all.filter((each): each is AdminWarning => each !== undefined);

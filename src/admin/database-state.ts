@@ -21,13 +21,11 @@ import type { CountSource, Owner, StateSettings } from './state.js';
 /** The number of rows or entries that are read at a time. */
 export const BATCH_SIZE = 500;
 
-/** A row of the table of state. */
 export interface StateRow {
   readonly key: string;
   readonly state: Uint8Array;
 }
 
-/** A row of the log. */
 export interface LogRow {
   readonly id: number | string;
   readonly entry: string;
@@ -51,11 +49,9 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     this.counts = new RowCounts(rows, countedText(parts.name));
   }
 
-  /** The states of rows by their keys. */
   protected abstract states(keys: readonly string[]): MaybePromise<readonly (Uint8Array | undefined)[]>;
   /** The next rows after a key, in the order of their keys. */
   protected abstract rowsAfter(key: string): MaybePromise<readonly StateRow[]>;
-  /** The newest changes before an entry of the log. */
   protected abstract changesBefore(id: LogRow['id'] | undefined): MaybePromise<readonly LogRow[]>;
 
   ownerOf(name: string | object, key: string | object, by = DEFAULT_DIMENSION): Owner {
@@ -66,7 +62,6 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     return { scope: escapeName(name), name, key, by, text: this.#textOf({ set, key }) };
   }
 
-  /** The owner text of a subject of one dimension, as the database has it. */
   #textOf(subject: Subject): string {
     const [written = ''] = stateKeys(subject);
     return ownerTextIn(this.parts.name(written));
@@ -176,7 +171,6 @@ function parseOwner(key: string): Owner | undefined {
   return { scope: '?', name: hash, key: hash, by: DEFAULT_DIMENSION, text: ownerTextIn(key) };
 }
 
-/** The key of an owner's row. */
 const keyOf = ({ text }: Pick<Owner, 'text'>): string => `{${text}}${LAYOUT_VERSION}`;
 
 /** The text between the braces of a row's key. */

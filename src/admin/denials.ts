@@ -71,7 +71,6 @@ export function denialFunctions(
   return { denials };
 }
 
-/** The owner of a key in the counts. */
 function ownerOf({ name, key, dimension, within }: KeyView, text: Parameters<typeof keyTextOf>[2]): string {
   const head = `${escapeName(name)}:`;
   if (within === undefined) return head + keyTextOf(dimension, key, text);

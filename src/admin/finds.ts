@@ -117,7 +117,6 @@ export function lacksSlots(policies: readonly PolicyVerdict[]): boolean {
   return denying.length > 0 && denying.every(({ algorithm }) => countsSlots(algorithm));
 }
 
-/** The verdicts of a decision with their policies. */
 export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
   // A destructured parameter would put the internal member into the published declarations.
   const { policies, set } = decision;
@@ -137,7 +136,6 @@ export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
 /** The ids of the states that the policies of a decision read, in their order. */
 export const statesOf = ({ set }: LimiterDecision): string[] => set.policies.map(({ id }) => id);
 
-/** The facts in a decision about a key. */
 export function verdictFind(
   decision: LimiterDecision,
   overridden: boolean,
@@ -156,7 +154,6 @@ export function kernelOf(id: string): Kernel | undefined {
   return KERNELS.get(/^\w+/.exec(id)![0]);
 }
 
-/** The name of the policy of the state with this id. */
 export function policyNameOf(id: string): string {
   const colon = id.indexOf(':');
   return colon === -1 ? 'default' : id.slice(colon + 1);

@@ -54,7 +54,6 @@ export interface LimiterHistory {
   readonly use: Readonly<Record<string, readonly (readonly number[])[]>>;
 }
 
-/** The function that shows past minutes. */
 export function historyFunctions({ state }: Context) {
   async function history(options: HistoryOptions = {}): Promise<History> {
     checkShape('history', options, ['name', 'minutes', 'hours']);

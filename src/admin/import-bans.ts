@@ -59,7 +59,6 @@ export interface BanEffect {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** The functions that import bans. */
 export function importFunctions({ state, origin }: Context) {
   async function importBans(
     list: readonly ImportedBan[],
@@ -206,7 +205,6 @@ interface WantedBan extends BanChange {
   readonly note: BanNote;
 }
 
-/** The longest ban of each key. */
 function longestOf(bans: readonly WantedBan[]): WantedBan[] {
   const longest = new Map<string, WantedBan>();
   for (const ban of bans)

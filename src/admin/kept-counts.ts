@@ -16,7 +16,6 @@ export const countsOfMemory = oncePer((memory: Memory): CountSource => {
   return new KeptSource(kept);
 });
 
-/** Reads counts in the memory of this process. */
 class KeptSource implements CountSource {
   readonly text = escapeKey;
   readonly #kept: KeptCounts;

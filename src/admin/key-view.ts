@@ -57,7 +57,6 @@ export interface KeyView {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** A question about a key. */
 interface Asked {
   readonly name: string;
   readonly key: string;

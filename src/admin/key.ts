@@ -3,7 +3,6 @@ import { checkInteger } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Policy } from '../contract/policy.js';
 import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } from './context.js';
 import { outlook, type KeyView } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
@@ -41,7 +40,6 @@ interface Judged {
   readonly isOfWeight: boolean;
 }
 
-/** The function that shows the answers to a key. */
 export function keyFunctions({ state }: Context) {
   async function key(given: string, options: KeyViewOptions = {}): Promise<KeyView[]> {
     checkKeyOptions('key', options, ...LIMIT_FIELDS, 'tier', 'cost');
@@ -86,7 +84,7 @@ export function keyFunctions({ state }: Context) {
       const { dimension } = typed;
       const sets =
         known && tier === undefined
-          ? setsOf(known).filter(([, policies]) => countsBy(policies, dimension))
+          ? setsOf(known).filter(([, own]) => own.some(({ by = DEFAULT_DIMENSION }) => by === dimension))
           : [];
       const own =
         sets.length > 0
@@ -145,9 +143,6 @@ function withLikely(all: readonly Judged[]): KeyView[] {
   );
   return all.map((each) => ({ ...each.view, likely: likely.has(each) }));
 }
-
-const countsBy = (policies: readonly Policy[], dimension: string): boolean =>
-  policies.some(({ by = DEFAULT_DIMENSION }) => by === dimension);
 
 /** The shared limits of which the key is a tenant. */
 async function tenanciesIn(

@@ -6,7 +6,6 @@ import type { Limits } from './limits.js';
 import type { FoundKey } from './state.js';
 import { sharedLimits, type SharedLimit } from './shared-limits.js';
 
-/** The limits of a tier, or of requests without a tier. */
 export interface TierLimits extends Limits {
   readonly tier: string | undefined;
 }

@@ -6,7 +6,6 @@ import type { BannedKey } from './finds.js';
 import type { Hash, Whose } from './owners.js';
 import { wrongArgument } from './typed-keys.js';
 
-/** A parsed line of JSON. */
 export type Json = Readonly<Record<string, unknown>>;
 
 /** A field for programs, or the field of its hash. */

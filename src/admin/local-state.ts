@@ -29,14 +29,11 @@ import type {
 import { wrongArgument } from './typed-keys.js';
 import { unlogged, type Origin } from './unlogged.js';
 
-/** The number of keys of a step. */
 const KEYS_PER_STEP = 500;
 
-/** A key with all of its state. */
 export interface ListedRow {
   readonly owner: Owner;
   readonly state: StateSummary;
-  /** The bytes that it takes, if that is known. */
   readonly bytes?: number | undefined;
 }
 
@@ -76,7 +73,6 @@ export abstract class LocalState implements State {
   /** The time by the store's clock. */
   abstract now(): MaybePromise<number>;
   protected abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (ListedRow | undefined)[]>;
-  /** All rows of a limiter, or of all. */
   protected abstract rows(name: string | undefined): Iterable<ListedRow> | AsyncIterable<ListedRow>;
   protected abstract append(change: LoggedChange): MaybePromise<void>;
   /** The newest first. */

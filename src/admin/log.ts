@@ -34,7 +34,6 @@ export interface LogOptions extends NameFilter {
   actions?: readonly JournalEntry['action'][] | undefined;
 }
 
-/** The function that shows the changes. */
 export function logFunctions({ state }: Context) {
   async function* log(options: LogOptions = {}): AsyncGenerator<LoggedChange> {
     checkShape('log', options, ['since', 'name', 'actions', 'key', 'by']);

@@ -10,7 +10,6 @@ import { hashOnly, LocalState, type ListedRow } from './local-state.js';
 import { countsOfMemory } from './kept-counts.js';
 import type { CountSource, CrossingSource, Owner, StateSettings } from './state.js';
 
-/** The state of limiters in the memory of this process. */
 export class MemoryState extends LocalState {
   readonly kind = 'memory';
   readonly crossings: CrossingSource = {

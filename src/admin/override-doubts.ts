@@ -9,7 +9,6 @@ import type { OverrideChange } from '../limiter/overrides/override.js';
 import type { Configuration, Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 
-/** A checked change of a limiter. */
 interface Change {
   readonly name: string;
   readonly change: OverrideChange;
@@ -25,7 +24,6 @@ interface Difference {
   readonly direction: 'lower' | 'HIGHER' | 'other';
 }
 
-/** The doubts about a change that is valid. */
 export function doubtsOfChange(published: Published, change: Change): AdminWarning[] {
   const limits = published.limitsOf(change.name);
   if (!limits) return [];

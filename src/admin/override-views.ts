@@ -6,6 +6,7 @@ import type { Limiter } from '../limiter/limiter.js';
 import { overrideOf, type Override, type OverrideChange } from '../limiter/overrides/override.js';
 import { ALL_KEYS, escapeName } from '../stores/keys.js';
 import type { Limits } from './limits.js';
+import { setsOf } from './sets.js';
 import type { Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
@@ -68,12 +69,11 @@ export async function countOverrides(
   return new Map(await Promise.all(counts));
 }
 
-/** The published limiters that support overrides. */
 export function liveLimiters(published: Published | undefined): LiveLimiter[] {
-  return [...(published?.limits() ?? [])].flatMap(([name, { policies, tiers, overrides }]) => {
-    if (!overrides) return [];
-    const sets = [['', policies] as const, ...tiers].filter(([, some]) => some.length > 0);
-    return [{ name, sets: new Map(sets.map(([tier, some]) => [tier, compilePolicies(tier, some)])) }];
+  return [...(published?.limits() ?? [])].flatMap(([name, limits]) => {
+    if (!limits.overrides) return [];
+    const sets = setsOf(limits).map(([tier = '', some]) => [tier, compilePolicies(tier, some)] as const);
+    return [{ name, sets: new Map(sets) }];
   });
 }
 

@@ -93,7 +93,6 @@ export interface OverrideEffect {
 /** An override in force. */
 export type OverriddenKey = Whose & Override;
 
-/** The functions that show and change overrides. */
 export function overrideFunctions(context: Context) {
   const { state } = context;
 
@@ -249,7 +248,6 @@ function effectOf(
   return isSameEnd && JSON.stringify(change) === JSON.stringify(before.change) ? 'same' : 'changed';
 }
 
-/** An end as ms since 1970, or undefined without an end. */
 const timeOf = (end: OverrideWish['until']): number | undefined =>
   end === undefined ? undefined : new Date(end).getTime();
 

@@ -25,7 +25,6 @@ export interface Whose {
   readonly within?: string;
 }
 
-/** The owner of state. */
 export function whoseState({ name, key, by, slot }: Owner): Whose & { readonly key: string | Hash } {
   return {
     name,

@@ -19,7 +19,6 @@ const NO_TIMEOUT: Finding = {
     'second, but a pool with only such connections serves nobody. Set connectionTimeoutMillis: 2000.',
 };
 
-/** The state of limiters in a table of PostgreSQL. */
 export class PostgresState extends DatabaseState<PostgresDatabase> {
   readonly kind = 'postgres';
   readonly crossings: CrossingSource = {

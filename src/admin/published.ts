@@ -36,7 +36,6 @@ export interface LimiterTraits {
   readonly sharesLimits: boolean;
 }
 
-/** The circumstances of publications. */
 interface Source {
   /** The mark of the secret by which this state hashes keys. */
   readonly mark: string | undefined;
@@ -80,7 +79,6 @@ export class Published {
     return { policies: policies ?? [], tiers, shadow: most.shadow, overrides };
   }
 
-  /** The limits of one name's limiters, or of all limiters. */
   limits(name?: string): ReadonlyMap<string, Limits> {
     const names = name === undefined ? [...this.scopes.keys()] : [name];
     const all = names.map((each) => [each, this.limitsOf(each)] as const);
@@ -106,7 +104,6 @@ export function policiesIn(configurations: readonly Configuration[]): Policy[] {
   return texts.flatMap((text) => parsed([text]) ?? []);
 }
 
-/** The traits of a limiter. */
 export function traitsOf(configurations: readonly Configuration[]): LimiterTraits {
   const policies = policiesIn(configurations);
   return {
@@ -115,7 +112,6 @@ export function traitsOf(configurations: readonly Configuration[]): LimiterTrait
   };
 }
 
-/** Whether the units of a policy are slots. */
 export const isOfSlots = ({ algorithm }: Policy): boolean =>
   algorithm !== undefined && algorithm in algorithms && algorithms[algorithm as Kernel].holdsSlots;
 

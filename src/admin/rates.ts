@@ -114,7 +114,6 @@ class Sums {
   }
 }
 
-/** Sums by name. */
 class SumsByName {
   readonly #spans: number;
   readonly #sums = new Map<string, Sums>();

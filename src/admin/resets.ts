@@ -50,7 +50,6 @@ export interface ResetResult extends Subject {
 /** Forgets the charges of a key after the arguments were checked. */
 type Reset = () => Promise<ResetResult>;
 
-/** The functions that reset keys. */
 export function resetFunctions({ state, origin }: Context) {
   /** Checks the arguments of a reset, and changes nothing. @returns the function that resets */
   async function prepareReset(key: string, options: ResetOptions): Promise<Reset> {

@@ -23,7 +23,6 @@ interface Rows {
   rowsAfter(key: string): MaybePromise<readonly { readonly key: string; readonly state: Uint8Array }[]>;
 }
 
-/** Reads the counts of processes in a database. */
 export class RowCounts implements CountSource {
   readonly text: KeyText;
   readonly #rows: Rows;

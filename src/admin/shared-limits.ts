@@ -22,7 +22,6 @@ export interface Within {
 /** The most keys of shared limits that are asked about a tenant. */
 const MAX_LIMIT_KEYS = 200;
 
-/** The shared limits among policies. */
 export function sharedLimits(policies: readonly Policy[]): SharedLimit[] {
   return policies.flatMap((policy) => {
     const { by = DEFAULT_DIMENSION } = policy;

@@ -4,7 +4,6 @@ import type { SqliteFile } from '../stores/sqlite/sqlite.js';
 import { BATCH_SIZE, DatabaseState, type LogRow, type StateRow } from './database-state.js';
 import type { CrossingSource } from './state.js';
 
-/** The state of limiters in a file of SQLite. */
 export class SqliteState extends DatabaseState<SqliteFile> {
   readonly kind = 'sqlite';
   readonly crossings: CrossingSource = {
@@ -37,7 +36,6 @@ export class SqliteState extends DatabaseState<SqliteFile> {
     return this.#read((database) => database.all(newest, id, id)) as LogRow[];
   }
 
-  /** Runs statements in a transaction. */
   async #write<T>(run: (database: SqliteHandle, now: number) => T): Promise<T> {
     let result: T;
     const change = (_: unknown, now: number) => {

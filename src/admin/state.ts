@@ -44,7 +44,6 @@ export interface Search {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The bans of one key. */
 export interface BanState {
   /** The remaining time of the ban, ms, or 0 if the key is not banned. */
   readonly bannedForMs: number;
@@ -54,7 +53,6 @@ export interface BanState {
   readonly lastBanMs: number;
 }
 
-/** A ban to create or to end. */
 export interface BanChange {
   readonly owner: Owner;
   /** The length of the ban, ms. 0 ends the ban. */
@@ -93,9 +91,7 @@ export interface ServerMemory {
   readonly fullInMs: number | null;
 }
 
-/** The counts of decisions. */
 export interface CountSource {
-  /** The notation of keys in the counts. */
   readonly text: KeyText;
   /** The counts of the last minute. */
   read(): Promise<RecentCounts>;
@@ -105,14 +101,12 @@ export interface CountSource {
   denials(owners: readonly string[]): Promise<KeyDenials[][]>;
 }
 
-/** The kept crossings of thresholds. */
 export interface CrossingSource {
   /** The crossings that a group of readers gets now. @param idle the time until the group gets the crossings again, ms */
   read(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
   ack(group: string, ids: readonly string[]): Promise<void>;
 }
 
-/** The log of changes. */
 export interface ChangeLog {
   /** Logs a change. @returns as `State.setBans` */
   add(change: JournalEntry): Promise<string | undefined>;
@@ -122,7 +116,6 @@ export interface ChangeLog {
   notesOf(owners: readonly Owner[]): Promise<(BanNote | null)[]>;
 }
 
-/** The settings of a state. */
 export interface StateSettings {
   /** The time limit for an answer of the store, ms. */
   readonly timeout: number;
@@ -159,17 +152,14 @@ export interface State {
   lives(found: readonly FoundKey[]): Promise<(number | null | undefined)[]>;
   /** The remaining time of each owner's ban, ms, or 0; or the error of state that cannot be read. */
   bans(owners: readonly Owner[]): Promise<(number | Error)[]>;
-  /** All facts about the bans of one key. */
   banState(owner: Owner): Promise<BanState>;
   /** Changes bans, and logs the changes as one. @returns the reason why the change could not be recorded, or `undefined` */
   setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<string | undefined>;
-  /** The records of overrides with the texts of their owners. */
   overrideRecords(
     isWanted: (owner: string) => boolean,
   ): AsyncIterable<readonly [owner: string, record: unknown]>;
   /** The texts of owners with an override in force. */
   overridden(): Promise<readonly string[]>;
-  /** The record of the override of all keys of a limiter. */
   overrideRecordOfAll(name: string): Promise<unknown>;
   /** Forgets the charges of a state whose policy is not known. Absent if the store cannot do that. */
   forget?(found: FoundKey): Promise<void>;

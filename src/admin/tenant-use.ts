@@ -13,7 +13,6 @@ export interface TenantUse {
   weight: number | undefined;
   /** Whether the policies have the weight that the tenant brought, if it is known. */
   isOfWeight: boolean;
-  /** The units that it used, by the name of the policy. */
   readonly used: Map<string, number>;
 }
 
@@ -44,7 +43,6 @@ export async function usesOf(
   return uses;
 }
 
-/** The verdicts on a tenant, with its own use of its shares. */
 export function tenantVerdicts(decision: LimiterDecision, use: TenantUse | undefined): PolicyVerdict[] {
   return verdictsOf(decision).map((verdict) => {
     const used = use?.used.get(verdict.name);

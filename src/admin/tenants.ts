@@ -71,16 +71,13 @@ export interface TenantsOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** The most tenants that are returned. */
 const MAX_TENANTS = 200;
 
 /** The most tenants with a state to read. Others are only known by their requests in the last seconds. */
 const MAX_FOUND = 2000;
 
-/** The tenants that are looked at together. */
 const BATCH_SIZE = 100;
 
-/** A shared policy of a tier. */
 interface Shared {
   readonly tier: string | undefined;
   readonly limits: Limits;
@@ -99,7 +96,6 @@ interface Candidate {
   readonly found?: FoundKey;
 }
 
-/** The function that shows the tenants of shared limits. */
 export function tenantFunctions({ state }: Context) {
   async function tenants(options: TenantsOptions): Promise<TenantView[]> {
     checkShape('tenants', options, ['name', 'signal']);
@@ -119,7 +115,6 @@ export function tenantFunctions({ state }: Context) {
   return { tenants };
 }
 
-/** The shared policies of a tier. */
 function sharedIn(limits: Limits, tier: string | undefined, policies: readonly Policy[]): Shared[] {
   const compiled = compilePolicies('policies', policies);
   const set = { name: '', policies: compiled, ban: undefined, timeout: 0 };

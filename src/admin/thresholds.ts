@@ -41,7 +41,6 @@ function idOf(crossing: unknown): string {
   );
 }
 
-/** The function that reads crossings. */
 export function thresholdFunctions({ state }: Context) {
   function thresholds(options: ThresholdReaderOptions): ThresholdReader {
     checkShape('thresholds', options, ['group', 'redeliverAfter']);

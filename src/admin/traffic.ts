@@ -102,7 +102,6 @@ const MIN_REQUESTS = 10;
 /** The age up to which the waits of a process count as current, ms. A process with waiting requests sends them every second. */
 const MAX_WAITS_AGE_MS = 2500;
 
-/** The counts that a caller in the administration reads. */
 export interface CountsWanted extends TrafficOptions {
   /** Whether the keys are those by which policies count, so that a tenant may have several. Otherwise, a tenant has one. */
   readonly ofPlaces?: boolean;
@@ -190,7 +189,6 @@ function processesOf(
   }));
 }
 
-/** The latency and the decisions of one process. */
 function ratesOf(
   own: readonly Weighted[],
   seconds: number,

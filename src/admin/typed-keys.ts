@@ -40,7 +40,6 @@ const MAX_KEYS_PER_NETWORK = 65_536;
 
 const RAW = 'Set `raw: true` to take the key literally.';
 
-/** The error for an argument that the caller can correct. */
 export function wrongArgument(message: string): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_ARGUMENT', message);
 }
@@ -59,7 +58,6 @@ export class ItemError extends HeadgateError {
   }
 }
 
-/** An error with the position of its item. */
 function itemError(index: number, error: unknown): unknown {
   return error instanceof HeadgateError ? new ItemError(index, error) : error;
 }

@@ -8,7 +8,6 @@ export interface Way {
   go(note: BanNote): Promise<readonly AdminWarning[]>;
 }
 
-/** The error of a change that cannot be undone. */
 export function cannot(why: string): HeadgateError {
   return new HeadgateError(
     'HEADGATE_CANNOT_UNDO',

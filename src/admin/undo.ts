@@ -24,7 +24,6 @@ export interface UndoResult {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** The function that undoes logged changes. */
 export function undoFunctions(context: Context) {
   const { state } = context;
 

@@ -30,7 +30,6 @@ interface Count {
   bytes: number;
 }
 
-/** The function that measures the state of limiters. */
 export function usageFunctions({ state }: Context) {
   async function usage(options: UsageOptions = {}): Promise<LimiterUsage[]> {
     checkShape('usage', options, ['name', 'count', 'progress', 'signal']);

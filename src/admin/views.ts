@@ -15,6 +15,7 @@ import {
   type Published,
 } from './published.js';
 import { differing, doubtsOf, type AdminWarning } from './scope.js';
+import { setsOf } from './sets.js';
 import type { Search, State } from './state.js';
 import { wrongArgument } from './typed-keys.js';
 
@@ -76,7 +77,6 @@ export interface KeySearch extends AsyncIterable<KeyVerdictFind> {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** The functions that show state. */
 export function viewFunctions({ state }: Context) {
   async function limiters(options: NameFilter = {}): Promise<LimitersView> {
     checkShape('limiters', options, ['name']);
@@ -220,8 +220,7 @@ function byTier(
   return new Map(
     [...limits].map(([scope, each]) => {
       if (tier !== undefined) return [scope, [{ ...ofTier(each, scope, tier), tier }]];
-      const sets = [[undefined, each.policies] as const, ...each.tiers].filter(([, some]) => some.length > 0);
-      return [scope, sets.map(([of, policies]) => ({ ...each, policies, tier: of }))];
+      return [scope, setsOf(each).map(([of, policies]) => ({ ...each, policies, tier: of }))];
     }),
   );
 }

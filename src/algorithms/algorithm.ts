@@ -59,7 +59,6 @@ export interface Returned {
   readonly shift: number;
 }
 
-/** A change of the charged units. */
 export interface Adjustment {
   /** The units to charge, even beyond the remaining units, or below 0 to give back. */
   readonly units: number;
@@ -70,13 +69,11 @@ export interface Adjustment {
 
 /** The earlier rates of a bucket, for a state written under an earlier rate. */
 export interface Rates {
-  /** The params at a time. */
   at(time: number): Params;
   /** All params that may have been in force within a millisecond of a time. */
   around(time: number): readonly Params[];
   /** The times after `from` and up to `to` at which the params changed. */
   boundaries(from: number, to: number): readonly number[];
-  /** The configured params. */
   readonly base: Params;
 }
 
@@ -109,7 +106,6 @@ export abstract class MemoryColumn<P = Params> {
   abstract until(row: number): number;
   /** Keeps a row's state until a later time than its own, because by a lower rate a debt lasts longer. */
   keep(_row: number, _until: number): void {}
-  /** Forgets a row. */
   abstract clear(row: number): void;
   /** An empty column of the same kind, with room for rows 1 to `rows`. */
   abstract sibling(rows: number): MemoryColumn<P>;
@@ -214,7 +210,6 @@ export interface Traits {
   };
 }
 
-/** The result of compiling a policy. */
 export interface Compiled<P = Params> {
   readonly params: P;
   /**
@@ -265,7 +260,6 @@ export type AlgorithmDefinition<
     | { readonly holdsSlots: true; createColumn(rows: number, p: P): SlotColumn<P> }
   );
 
-/** Whether a saved state consists of numbers only. */
 export function areNumbers(saved: Saved): saved is readonly number[] {
   return saved.every((value) => typeof value === 'number');
 }

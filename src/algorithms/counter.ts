@@ -1,12 +1,7 @@
 import { MAX_COUNTED_UNITS, PairColumn, type Adjustment, type Compiled } from './algorithm.js';
 
-/** The only field that a column of counters reads from a policy. */
-interface CounterParams {
-  readonly limit: number;
-}
-
 /** A counter whose units become free together, at the end of its window or period. A row's pair: the end, and the units used. */
-export abstract class CounterColumn<P extends CounterParams> extends PairColumn<P> {
+export abstract class CounterColumn<P extends { readonly limit: number }> extends PairColumn<P> {
   /** The end of a counter that begins now. If the clock went back, a later stored end is shortened to this end. */
   protected abstract endAt(p: P, now: number): number;
 

@@ -41,7 +41,6 @@ export type Policy =
 
 type FieldOf<P> = P extends unknown ? keyof P : never;
 
-/** The fields that policies have. */
 export type PolicyField = FieldOf<Policy>;
 
 /** The type of a field that the policy's algorithm does not have. The name is part of the compiler's message. */
@@ -75,10 +74,8 @@ export type NoPolicy<Allowed extends string = never> = {
 /** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;
 
-/** The algorithm of a policy without the field `algorithm`. */
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
-/** The rows of the fields of policies. */
 export const POLICY_TABLE = FIELD_TABLE satisfies Readonly<Record<PolicyField, object>>;
 
 /** The implementation that evaluates a policy. Several algorithm names can share one kernel. */
@@ -103,7 +100,6 @@ export type AnyKernel = Kernel | 'line';
 
 // docs/contributing/algorithms.md explains how to add a kernel.
 
-/** The kernels, by the names of their files. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
   'fixed-window': fixedWindow,

@@ -11,7 +11,6 @@ export const PLACES = 256;
 const MAX_TURNS = 1000;
 
 type LineParams = {
-  /** The number of the process. */
   readonly process: number;
   /** Whether the process has further waiting requests: 1 or 0. */
   readonly waits: number;
@@ -31,7 +30,6 @@ type Member = [process: number, units: number, seen: number, waits: number];
 class LineColumn extends MemoryColumn<LineParams> {
   /** For each row, the processes that asked lately. */
   readonly #lines: (readonly Member[] | undefined)[];
-  /** The line that `look` has read. */
   #line: Member[] = [];
 
   constructor(rows: number) {

@@ -5,7 +5,6 @@ import { checkChoice } from '../common/validate.js';
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-/** A period of the calendar. */
 export type Period = (typeof PERIODS)[number];
 
 const WEEKDAYS = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
@@ -47,7 +46,6 @@ export class Calendar {
     this.id = `${this.#period}/${this.#anchor}/${zone}`;
   }
 
-  /** The calendar of an id. */
   static from(id: string): Calendar {
     const [period, anchor, ...zone] = id.split('/');
     const timeZone = zone.join('/').replaceAll('.', ':');

@@ -9,7 +9,6 @@ export type SharesParams = {
   readonly segment: number;
   /** The counted segments, including the one that has partly expired. */
   readonly segments: number;
-  /** The default weight of a tenant. */
   readonly weight: number;
 };
 
@@ -24,7 +23,6 @@ const MAX_SUM = 2 ** 45;
 
 /** The state of a pool or of a tenant. Each ring has a number per segment, newest first. */
 export interface SharesState {
-  /** The start of the newest segment. */
   start: number;
   /** The step at which the pool was created. A tenant's state from another pool is void. */
   born: number;
@@ -106,12 +104,9 @@ export function useOf(
   return { used: passed < segments ? sum(used, passed) : 0, isHeavy };
 }
 
-/** A request of a tenant. */
 export interface SharingRequest {
-  /** The limit in force. */
   readonly limit: number;
   readonly weight: number;
-  /** The states of the pool and of the tenant. */
   readonly pool: SharesState | undefined;
   readonly tenant: SharesState | undefined;
   readonly now: number;
@@ -124,11 +119,9 @@ export interface SharingRequest {
 export class Sharing {
   readonly #p: SharesParams;
   readonly #weight: number;
-  /** The limit in force. */
   readonly #limit: number;
   readonly #now: number;
   readonly #heavySegments: number;
-  /** The start of the current segment. */
   readonly #start: number;
   /** The time from which the limit has no units, so that a segment begins at each request. */
   readonly #empties: number;
@@ -165,7 +158,6 @@ export class Sharing {
     this.#ownExpires = Math.min(this.#expires, (own ?? this.tenant).start + span);
   }
 
-  /** The start of the segment at a time, from now on. */
   #startAt(time: number): number {
     return time < this.#empties ? time - ((time - this.#start) % this.#p.segment) : time;
   }

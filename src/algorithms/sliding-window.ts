@@ -127,7 +127,6 @@ class SlidingWindowColumn extends MemoryColumn<SlidingWindowParams> {
     }
   }
 
-  /** The units of the newest stored segment. */
   #newest(at: number): number {
     let newest = this.#counts[at]!;
     for (let i = 1; i <= this.#segments; i++) newest -= this.#counts[at + i]!;

@@ -10,7 +10,6 @@ import { FIELD_TABLE } from './fields.js';
 export type SlotSharesParams = {
   /** The lease of the slots, ms. */
   readonly lease: number;
-  /** The default weight of a tenant. */
   readonly weight: number;
 };
 
@@ -40,18 +39,15 @@ interface Demand {
   readonly slots: number;
 }
 
-/** A request of a tenant. */
 export interface SlotRequest {
   readonly limit: number;
   readonly weight: number;
   readonly tag: string;
   readonly tenants: readonly Tenant[];
-  /** The saved leases of the limit. */
   readonly leases: Saved;
   readonly now: number;
 }
 
-/** The decision for one request of a tenant. */
 export class SlotSharing {
   readonly #p: SlotSharesParams;
   readonly #limit: number;
@@ -90,7 +86,6 @@ export class SlotSharing {
     return this.#tenants.find(([tag]) => tag === this.#tag);
   }
 
-  /** The slots of each tenant at a time. */
   #heldAt(time: number): Map<string, number> {
     const held = new Map<string, number>();
     for (const [tag, units, stop] of this.#leases)

@@ -1,4 +1,3 @@
-/** The functions to call when a signal is aborted. */
 class AbortListener {
   readonly runs = new Set<() => void>();
   readonly #signal: AbortSignal;

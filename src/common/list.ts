@@ -1,4 +1,3 @@
-/** An element of a list, with its neighbours. */
 export interface Link<T> {
   readonly value: T;
   before: Link<T> | undefined;

@@ -3,7 +3,6 @@ import { invalidOption } from './errors.js';
 import * as validate from './validate.js';
 import { compileWarnings, warningBy, type Warnings } from './warnings.js';
 
-/** The values that an option accepts. */
 export interface Row<Given> {
   /** The accepted values, for the page of options. */
   readonly type: string;
@@ -28,7 +27,6 @@ export type OptionTable<Options> = {
 
 type Rows = Readonly<Record<string, Omit<Option<never, unknown>, 'accepts'>>>;
 
-/** The checked values of a table's options. */
 export type OptionValues<Table extends Rows> = {
   readonly [Name in keyof Table]: ReturnType<Table[Name]['read']>;
 };
@@ -54,7 +52,6 @@ export function checkOptionsOf<Table extends Rows>(what: string, table: Table, o
 
 type Read<Value, Default> = undefined extends Default ? Value | undefined : Value;
 
-/** An option with a check of its own. */
 export function optional<Given, Value, Default = undefined>(
   type: string,
   check: Check<Value>,
@@ -75,7 +72,6 @@ export const custom = <Given, Value>(type: string, read: Check<Value>, otherwise
 export const dependent = <Given>(type: string, otherwise?: unknown) =>
   custom<Given, Given | undefined>(type, (_, given) => given as Given | undefined, otherwise);
 
-/** A whole number. */
 export const integer = <D extends number | undefined = undefined>(
   least: number,
   most: number,
@@ -120,7 +116,6 @@ export const boolean = (otherwise: boolean) =>
     otherwise,
   );
 
-/** One of several words. */
 export const choice = <Word extends string>(words: readonly Word[], otherwise: Word) =>
   optional<Word, Word, Word>(
     words.map((word) => `\`'${word}'\``).join(', '),
@@ -128,7 +123,6 @@ export const choice = <Word extends string>(words: readonly Word[], otherwise: W
     otherwise,
   );
 
-/** A function of the user. */
 export const fn = <F>() =>
   optional<F, F>('function', (option, given) => validate.checkFunction(option, given) as F);
 

@@ -31,7 +31,6 @@ function countReal(kind: Kind): number | undefined {
   }
 }
 
-/** Whether a function starts a real timer. */
 function isReal(kind: Kind, start: () => () => void): boolean {
   const before = countReal(kind);
   if (before === undefined) return true;

@@ -1,7 +1,6 @@
 import { createHmac, createSecretKey } from 'node:crypto';
 import { HeadgateError } from './errors.js';
 
-/** The shortest secret that is accepted. */
 const MIN_SECRET_LENGTH = 16;
 
 /** The correction that every message about a secret ends with. */

@@ -10,7 +10,7 @@ export interface Timing {
 }
 
 /** Node's longest timer, ms. A timer with a longer delay fires immediately. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
+export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export const realTiming: Timing = {
   now: () => performance.now(),

@@ -78,10 +78,8 @@ export interface BanNote {
   readonly reason: string | null;
 }
 
-/** The note of a change without an operator and a reason. */
 export const NO_NOTE: BanNote = { by: null, reason: null };
 
-/** The rows of `BanOptions`. */
 export const BAN_TABLE = {
   after: integer(1, 1e6),
   within: duration('10m', { usual: 'long' }),

@@ -25,7 +25,6 @@ export interface PolicyChange {
 
 const isChangeable = (field: string): boolean => field === 'weight' || CHANGEABLE.includes(field);
 
-/** The fields that a change can set. */
 export const CHANGEABLE = POLICY_FIELDS.filter(
   (field) => !['name', 'by', 'shadow', 'count', 'unit', 'share', 'weight', 'thresholds'].includes(field),
 );

@@ -40,7 +40,6 @@ export const countsSlots = (algorithm: string): boolean =>
 /** The fields of policies of all algorithms. Adapters use this list to find an inline policy in their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
 
-/** The algorithms whose policies can have a field. */
 export const algorithmsWith = (field: string): Algorithm[] =>
   ALGORITHMS.filter((name) => KINDS.get(name)!.fields.includes(field));
 

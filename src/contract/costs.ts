@@ -31,15 +31,10 @@ export function costsOfPart({ cost, costs }: Costs, at: readonly number[]): Cost
   return costs === undefined ? { cost, costs } : joint(at.map((n) => costs[n]!));
 }
 
-/** The cost for one policy, from costs by name. */
-function costOfPolicy(cost: Exclude<Cost, number>, name: string): number {
-  return Object.hasOwn(cost, name) ? cost[name]! : 1;
-}
-
 /** Resolves a valid cost for a set's policies. */
 export function costsOf(cost: Cost, policies: readonly CompiledPolicy[]): Costs {
   if (typeof cost === 'number') return { cost, costs: undefined };
-  return joint(policies.map(({ name }) => costOfPolicy(cost, name)));
+  return joint(policies.map(({ name }) => (Object.hasOwn(cost, name) ? cost[name]! : 1)));
 }
 
 /** Joins equal costs to a single number, because most of the code, and the fastest, handles only that. */

@@ -7,7 +7,6 @@ import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from './verdi
 
 /** The part of a set that counts by a single dimension. */
 export interface DimensionSet {
-  /** The dimension. */
   readonly name: string;
   readonly set: PolicySet;
   /** The positions of the part's policies in the whole set. */
@@ -70,7 +69,6 @@ function restricted(set: PolicySet, dimensions: Dimensions, names: readonly stri
   };
 }
 
-/** A bit for each of the dimensions. */
 function bitsOf({ dimensions }: PolicySet, names: readonly string[]): number {
   return names.reduce((bits, name) => bits | (1 << dimensions!.names.indexOf(name)), 0);
 }
@@ -107,7 +105,6 @@ export function joined(ids: readonly string[]): string {
   return ids.length === 1 ? ids[0]! : `\0${JSON.stringify(ids)}`;
 }
 
-/** The part of a change that concerns a part of the set. */
 export function changeOf(change: ChargeChange, { set, at, keyOf }: DimensionSet): ChargeChange {
   const { charged, units, key } = change;
   return {
@@ -122,7 +119,6 @@ export function changeOf(change: ChargeChange, { set, at, keyOf }: DimensionSet)
   };
 }
 
-/** The verdicts of the whole set, from the verdicts of its parts. */
 export function verdictsOfAll(parts: readonly DimensionSet[], each: readonly Verdicts[]): number[] {
   const all: number[] = [];
   for (const [part, i] of places(parts)) {
@@ -132,7 +128,6 @@ export function verdictsOfAll(parts: readonly DimensionSet[], each: readonly Ver
   return all;
 }
 
-/** The charges of the whole set, from the charges of its parts. */
 export function chargedByAll(parts: readonly DimensionSet[], replies: readonly ChangeReply[]): number[] {
   return places(parts).map(([part, i]) => replies[part]!.charged[i]!);
 }

@@ -27,7 +27,6 @@ export interface SlotOptions {
   acrossSlots?: boolean | undefined;
 }
 
-/** The rows of `SlotOptions`. */
 export const SLOT_TABLE = {
   slotBy: optional('the name of a dimension', checkDimension),
   acrossSlots: boolean(false),

@@ -44,7 +44,6 @@ export function noteOpen(limiter: Gauged): () => void {
   };
 }
 
-/** The open limiters of this process. */
 export function openLimiters(): Gauged[] {
   return [...open].flatMap((ref) => ref.deref() ?? []);
 }

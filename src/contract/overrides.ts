@@ -35,10 +35,8 @@ export const UNREADABLE = '!';
 /** The most characters of such a record in a report. */
 const MAX_REPORTED = 200;
 
-/** The tag of records in keys. */
 export const OVERRIDE_TAG = 'o1';
 
-/** The most entries of a record. */
 export const MAX_ENTRIES_PER_RECORD = 8;
 
 /** The time for which a record without an end is kept, ms: a hundred years. */
@@ -138,7 +136,7 @@ class ParsedRecord {
    * over the entries of all keys, which follow.
    */
   at(time: number, id?: string): OverrideEntry | undefined {
-    return this.#entries.find((entry) => isInForce(entry, time, id));
+    return this.#entries.find((entry) => entry.since <= time && time < entry.until && concerns(entry, id));
   }
 
   /** The entry in force now. If the clock went back, the newest entry stays in force. */
@@ -156,7 +154,6 @@ class ParsedRecord {
     return { since: 0, until: Infinity, limits: new Map(), revision: UNREADABLE, json, isDamaged: true };
   }
 
-  /** The entry in force for each of the policies. */
   entries(policies: readonly CompiledPolicy[], now: number): readonly (OverrideEntry | undefined)[] {
     return policies.map(({ id }) => this.now(now, id));
   }
@@ -204,10 +201,6 @@ class ParsedRecord {
     const times = new Set(this.#entries.flatMap(({ since, until }) => [since, until]));
     return [...times].filter((time) => time > from && time <= to).sort((a, b) => a - b);
   }
-}
-
-function isInForce(entry: OverrideEntry, time: number, id: string | undefined): boolean {
-  return entry.since <= time && time < entry.until && concerns(entry, id);
 }
 
 /** Whether an entry concerns a policy. If not, the entries behind it decide about the policy. */

@@ -69,7 +69,6 @@ const SPANS: readonly { readonly field: string; readonly form: Form }[] = [
 /** The grammar in one line, for help and errors. */
 export const POLICY_GRAMMAR = `[name=][algorithm ]limit/window ${WORDS.map(usageOf).join(' ')}`;
 
-/** A fraction as text. */
 const PERCENT = /^\d+(\.\d+)?%$/;
 
 const EXAMPLE = "'100/1m', 'token-bucket 20/1s burst 40'.";
@@ -91,7 +90,6 @@ interface Token {
   readonly length?: number;
 }
 
-/** A policy that was read from text. */
 export interface ParsedPolicy {
   readonly policy: Policy;
   /** Adds to an error about a field the position of the field's word in the text. */

@@ -68,12 +68,10 @@ export function weightIn(set: PolicySet): number {
   return first ? set.policies[first.tenant]!.params['weight']! : 1;
 }
 
-/** The policies that users see. */
 export function visiblePolicies(policies: readonly CompiledPolicy[]): readonly CompiledPolicy[] {
   return policies.some(({ isHidden }) => isHidden) ? policies.filter(({ isHidden }) => !isHidden) : policies;
 }
 
-/** The set with the policies that users see. */
 export const visibleSet = (set: PolicySet): PolicySet => variant(set, 'visible', visibleFields);
 
 function visibleFields(set: PolicySet): Partial<PolicySet> | undefined {

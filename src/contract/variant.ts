@@ -11,7 +11,6 @@ export function factOf<T extends object | string>(make: (set: PolicySet) => T): 
   return withLast((set) => (factsOf(set)[at] ??= make(set)) as T);
 }
 
-/** The purposes for which sets are copied. */
 type Kind =
   | 'bare'
   | 'limits'

@@ -99,7 +99,6 @@ export function attemptWait(next: number): number {
   return next === 0 ? 0 : NEVER - next;
 }
 
-/** The verdicts of the first policies. */
 export function some(verdicts: Verdicts, count: number): Verdicts {
   return verdicts.slice(0, EACH * count);
 }
@@ -114,7 +113,6 @@ export function soleVerdict(wait: number, remaining: number, reset: number): num
   return [small(wait), small(remaining), small(reset)];
 }
 
-/** Appends the verdict of the next policy. */
 export function addVerdict(to: number[], wait: number, remaining: number, reset: number): void {
   to.push(small(wait), small(remaining), small(reset));
 }

@@ -1,6 +1,5 @@
 import type { Store } from './store.js';
 
-/** All members of a store. */
 const MEMBERS: Readonly<Record<keyof Store, true>> = {
   ...{ embedded: true, health: true, remembersIds: true, overrides: true },
   ...{ decide: true, adjust: true, lease: true, reset: true, ban: true, usage: true },

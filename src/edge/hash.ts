@@ -60,7 +60,6 @@ const KINDS = {
 
 const BLOCK_BYTES = 64;
 
-/** The hash of bytes. */
 export function hashBytes(kind: keyof typeof KINDS, bytes: Uint8Array): Uint8Array {
   const { mix, start } = KINDS[kind];
   const padded = new DataView(new ArrayBuffer(Math.ceil((bytes.length + 9) / BLOCK_BYTES) * BLOCK_BYTES));

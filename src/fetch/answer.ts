@@ -70,7 +70,6 @@ function valuesOf(text: string | null | undefined): readonly string[] {
   return values.every((each) => /^\d[^\s:]*$/.test(each)) ? values : [text];
 }
 
-/** The longest of the times in a field. */
 function longest(
   text: string | null | undefined,
   time: (text: string) => number | undefined,
@@ -144,7 +143,6 @@ function paramsOf(texts: readonly string[]): ReadonlyMap<string, string> {
 
 const windowOf = (policy: Item | undefined): number | undefined => ms(natural(policy?.params.get('w')));
 
-/** The quotas of servers with a field per number. */
 function separate(read: Field, clock: number): PartnerQuota[] {
   const quotas: PartnerQuota[] = [];
   for (const pattern of SEPARATE_FIELDS) {
@@ -172,7 +170,6 @@ function separate(read: Field, clock: number): PartnerQuota[] {
   return quotas;
 }
 
-/** Parses milliseconds, or a time in milliseconds since 1970. */
 function millisecondsUntil(text: string, clock: number): number | undefined {
   const number = natural(text.split('.')[0]);
   return number === undefined || number < 1000 * MIN_DATE_SECONDS ? number : Math.max(0, number - clock);

@@ -1,7 +1,6 @@
 // The arguments of `fetch`.
 import type { OutboundRequest } from './outbound.js';
 
-/** Describes a call for the options `key` and `cost`. */
 export function describe(input: string | URL | Request, init: RequestInit | undefined): OutboundRequest {
   const from = requestIn(input);
   return {

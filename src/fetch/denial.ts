@@ -5,7 +5,6 @@ import type { Answer, PartnerQuota } from './answer.js';
 /** The option `denied`, which finds denials that no header field shows. */
 export type Denied = (response: Response) => number | undefined | Promise<number | undefined>;
 
-/** A denial by the partner. */
 export interface Denial {
   /** The wait that the partner requests, ms, or `undefined` if the answer has no wait. */
   readonly ms: number | undefined;

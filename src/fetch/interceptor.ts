@@ -18,7 +18,6 @@ interface Options {
 /** Header fields by their lower-case names. */
 export type Values = Readonly<Record<string, string | string[] | undefined>>;
 
-/** The callbacks of undici during a request. */
 interface Handler {
   onRequestStart?(...args: unknown[]): void;
   onRequestUpgrade?(...args: unknown[]): void;

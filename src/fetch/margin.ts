@@ -11,7 +11,6 @@ import { BY, MAX_KEYS } from './pauses.js';
 /** The factor by which the margin grows after a 429 and shrinks without one, and the largest margin. */
 const FACTOR = 2;
 const MAX_MARGIN = 0.2;
-/** The lifetime of a learnt margin, s. */
 const MARGIN_LIFETIME_S = 3600;
 /**
  * The time without a denial before the margin shrinks, s. Each 429 doubles the time, so that a machine with a need for the margin is not
@@ -80,7 +79,6 @@ export class Margins {
     });
   }
 
-  /** Whether an override widened the windows of a decision. */
   #isWide(decision: Decision): boolean {
     const { policies } = ofLimiter(decision).set;
     return this.#paced.some(({ name }) => {

@@ -88,10 +88,8 @@ export interface OutboundOptions {
 /** The options of `limitFetch`: a limiter or the options that create one, and the options of calls. */
 export type LimitFetchOptions = LimitedBy<'timeout'> & OutboundOptions;
 
-/** A function of a call. */
 export type OfRequest<T> = (request: OutboundRequest) => T;
 
-/** The rows of `OutboundOptions`. */
 export const OUTBOUND_TABLE = {
   key: fn(),
   cost: orFunction<Cost, OfRequest<Cost>>(UNITS, (_, cost) => checkCosts(cost), 1),

@@ -26,7 +26,6 @@ export interface OutboundRequest {
 /** The parts of a partner's answer that concern the limits. */
 export interface PartnerAnswer {
   readonly status: number;
-  /** Reads a header field. */
   readonly field: Field;
   /** The wait that the option `denied` found, ms. */
   readonly askedMs?: number | undefined;
@@ -253,7 +252,6 @@ export class Outbound {
     }
   }
 
-  /** Charges a single policy. */
   async #charge(key: string, name: string, units: number): Promise<void> {
     const none = Object.fromEntries(this.limiter.policies.map((each) => [each.name, 0]));
     await this.limiter.consume(key, { cost: { ...none, [name]: units } });

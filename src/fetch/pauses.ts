@@ -2,6 +2,7 @@ import { warnOfBackground } from '../common/background.js';
 import type { Denial } from './denial.js';
 import type { Decision } from '../common/decision.js';
 import { setTimeout as setRealTimeout } from '../common/real-time.js';
+import { MAX_TIMER_MS } from '../common/timing.js';
 import { notifyUser } from '../common/warnings.js';
 import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -16,7 +17,6 @@ export interface Pause {
   readonly status: number;
 }
 
-/** The state of a key in this process. */
 interface KeyState {
   /** The end of the pause. `learnt` is the time of the news, or the pause's end if the store could not store it. */
   until: number;
@@ -58,21 +58,16 @@ const ROUNDING_MS = 5;
 /** The time without a call after which connections are cold, ms, and the longest time for which calls wait for the first answer. */
 const SILENCE_MS = 4000;
 export const COLD_MS = 1000;
-/** The longest delay of a timer, ms. Node fires longer timers immediately. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 /** The author of pauses and margins, as shown by `headgate bans` and `headgate overrides`. */
 export const BY = 'headgate/fetch';
-/** The maximum number of keys in memory. */
 export const MAX_KEYS = 10_000;
 
-/** The options of pauses. */
 interface PauseOptions {
   /** The longest pause, ms. */
   readonly maxPause: number;
   readonly onPause: ((pause: Pause) => void) | undefined;
   /** Whether the limiter spaces the calls, so that calls do not all go out at once after a pause. */
   readonly areSpaced: boolean;
-  /** The counter of this process' pauses. */
   readonly stats: { pauses: number };
 }
 
@@ -170,7 +165,6 @@ export class Pauses {
     this.#of(key).warm();
   }
 
-  /** Handles a call that goes out. */
   goesOut(key: string): void {
     this.#of(key).sent = performance.now();
   }
@@ -236,7 +230,6 @@ export class Pauses {
       known.look ??= this.#look(key, known);
   }
 
-  /** Queries the store for a pause. */
   async #look(key: string, known: KeyState): Promise<void> {
     try {
       this.see(await this.#limiter.peek(key));

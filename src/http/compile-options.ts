@@ -169,13 +169,11 @@ function costOfLimiter(cost: Cost, limiter: Limiter): Cost {
   return entries.length === 0 ? 1 : Object.fromEntries(entries);
 }
 
-/** Whether the option `partitionKey` is compatible with the other options. */
 function canShowKey({ partitionKey, headers }: PartitionOptions, isShared: boolean): boolean {
   const isWritten = headers === undefined || [headers].flat().includes('draft-11');
   return isWritten && !(partitionKey === true && isShared);
 }
 
-/** The option `policies`, if it is a function of the request. */
 function policiesOfRequest<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {
   const { policies } = options;
   return typeof policies === 'function' ? policies : undefined;

@@ -72,7 +72,9 @@ export class Flow<Req extends object, Res> {
 
   /** @internal */
   constructor(framework: Framework<Req, Res>, options: CompiledOptions<Req, Res>) {
-    this.#checks = new SetupChecks(options.clientIp ? withoutAddress(framework) : framework, {
+    // The framework's settings for proxies do not matter if the option `clientIp` returns the client's address.
+    const checked = options.clientIp ? { ...framework, ip: () => undefined } : framework;
+    this.#checks = new SetupChecks(checked, {
       warn: options.warn,
       lists: options.allowList !== undefined || options.denyList !== undefined,
       keyOptions: options.keyOptions,
@@ -313,11 +315,6 @@ export class Flow<Req extends object, Res> {
     });
     if (!ending.look()) stopRenewing = renewSlots(decision, ending, this.#options.renewFor);
   }
-}
-
-/** The framework without its proxy settings, which do not matter if the option `clientIp` returns the client's address. */
-function withoutAddress<Req extends object, Res>(framework: Framework<Req, Res>): Framework<Req, Res> {
-  return { ...framework, ip: () => undefined };
 }
 
 /** A separate function, because V8 allocates a closure's context at function entry, even on paths that never create the closure. */

@@ -2,7 +2,6 @@ import type { DeniedDecision } from '../common/decision.js';
 import type { Warn } from '../common/warnings.js';
 import { isPromise } from '../contract/store.js';
 
-/** The option `handler` of the HTTP adapters. */
 type Handler<Req, Res> = (request: Req, response: Res, decision: DeniedDecision) => unknown;
 
 /** Fields that only decisions have. A handler that reads such a field from an argument expects the decision there. */

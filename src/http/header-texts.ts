@@ -5,7 +5,6 @@ import { factOf } from '../contract/variant.js';
 
 /** The constant parts of a policy set's texts. */
 export interface HeaderTexts {
-  /** The policies of the set. */
   readonly policies: readonly CompiledPolicy[];
   /** The index of each policy except shadows. */
   readonly enforced: readonly number[];
@@ -23,7 +22,6 @@ export interface HeaderTexts {
   later?: { readonly earlier: string; readonly texts: HeaderTexts };
 }
 
-/** The texts of a set. */
 export const textsOf = factOf((set) => compileTexts(set));
 
 /**
@@ -72,7 +70,6 @@ function numbered(names: readonly string[], earlier: string): string[] {
   return result;
 }
 
-/** Whether `RateLimit-Policy` has an item of this name. */
 function isListed(list: string, name: string): boolean {
   return `, ${list}`.includes(`, ${structuredString(name)};`);
 }

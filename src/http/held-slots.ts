@@ -1,4 +1,5 @@
 import { warnOfBackground } from '../common/background.js';
+import { MAX_TIMER_MS } from '../common/timing.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 import type { PolicySet } from '../contract/store.js';
 import type { ResponseEnd } from './response-end.js';
@@ -11,9 +12,6 @@ export function shortestLease({ policies }: PolicySet): number {
   }
   return least;
 }
-
-/** The longest delay of a timer, ms. Node fires longer timers immediately. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Renews the slots of a response until the response ends, so that a response may take longer than the lease. After `longest` ms the renewal
@@ -33,15 +31,12 @@ export function renewSlots(
   const renew = (): void => {
     if (ending.look()) return;
     if (performance.now() > until) return stop();
-    decision.renew().then((held) => {
-      if (!held) stop();
-    }, warnOfRenewal);
+    decision.renew().then(
+      (held) => void (held || stop()),
+      // The next renewal may still be in time.
+      (error: unknown) => warnOfBackground('The slot of a response was not renewed', error),
+    );
   };
   const timer = setInterval(renew, Math.min(Math.ceil(lease / 3), MAX_TIMER_MS)).unref();
   return stop;
-}
-
-/** The next renewal may still be in time. */
-function warnOfRenewal(error: unknown): void {
-  warnOfBackground('The slot of a response was not renewed', error);
 }

@@ -4,7 +4,6 @@ import type { Duplex } from 'node:stream';
 import { onClosed } from './closed-connections.js';
 import type { Leaving, ResponsePort } from './framework.js';
 
-/** A response of HTTP/1, or a response of HTTP/2 with its stream. */
 type Response = ServerResponse & { readonly stream?: ServerHttp2Stream };
 
 /** The responses of Node's HTTP/1 and HTTP/2 servers, for the frameworks on these servers. */

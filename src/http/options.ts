@@ -239,13 +239,11 @@ export const OF_LIMITER: readonly string[] = [
   ...INLINE_FIELDS,
 ];
 
-/** Options that determine the quota. */
 export const OF_QUOTA: readonly string[] = ['limiter', 'policies', 'tiers', ...INLINE_FIELDS];
 
 /** The option names of every adapter, for `checkShape`. */
 export const HTTP_OPTIONS: readonly string[] = [...OF_LIMITER, ...Object.keys(REQUEST_TABLE)];
 
-/** Whether the options determine the quota. */
 export function hasQuota(options: object): boolean {
   return OF_QUOTA.some((option) => option in options);
 }

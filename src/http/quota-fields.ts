@@ -43,13 +43,11 @@ export type WriteHeaders = <Res>(
 /** A decision to show. */
 interface Page {
   readonly decision: LimiterDecision;
-  /** The texts of the decision's set. */
   readonly texts: HeaderTexts;
   /** As in `WriteHeaders`. */
   readonly stacked: boolean;
 }
 
-/** Writes the fields of a dialect for a single quota. */
 type WriteQuota = <Res>(target: HeaderTarget<Res>, res: Res, quota: QuotaItem, page: Page) => void;
 
 /** Writes the structured lists of draft-11. @returns the texts in force */

@@ -16,12 +16,10 @@ export interface RequestSoFar<Req> {
   key: Key | undefined;
   /** The list with the request, in which case no policy decides. */
   listed: 'allow-listed' | 'deny-listed' | undefined;
-  /** The policies to decide by. */
   set: PolicySet | undefined;
   cost: Cost;
   /** The tenant's weight, or undefined for the policy's. */
   weight: number | undefined;
-  /** The request's id. */
   id: string | undefined;
 }
 

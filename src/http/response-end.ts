@@ -24,7 +24,6 @@ export class ResponseEnd<Res> {
     return this.#told;
   }
 
-  /** Stops listening. */
   stop(): void {
     this.#told = true;
     this.#stopListening?.();

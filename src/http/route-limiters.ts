@@ -65,7 +65,6 @@ function definedOptions(options: object): object {
   return Object.fromEntries(given);
 }
 
-/** Whether the options create or contain a limiter. */
 function bringsLimiter(options: object): boolean {
   return Object.keys(definedOptions(options)).some((name) => name === 'limiter' || OF_LIMITER.includes(name));
 }
@@ -73,7 +72,6 @@ function bringsLimiter(options: object): boolean {
 /** Options of a plugin or a module that may be meant for the limiters of routes only, even beside the plugin's own quota. */
 const FOR_ROUTES: ReadonlySet<string> = new Set(['keys', 'maxWaiting', 'maxWaitingPerKey', 'onThreshold']);
 
-/** The names of the defaults that replace missing options. */
 function namesOfDefaults(options: object, defaults: object): ReadonlySet<string> {
   return new Set(Object.keys(defaults).filter((name) => options[name as keyof typeof options] === undefined));
 }

@@ -35,7 +35,6 @@ interface Facts {
   readonly lists: boolean;
   /** For each dimension: the name of the user's option for its keys. */
   readonly keyOptions: Readonly<Record<string, string>>;
-  /** Returns the default key of an address. */
   readonly clientKey: ClientKey;
 }
 

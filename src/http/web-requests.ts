@@ -7,7 +7,6 @@ interface Exchange {
   reply: WebReply | undefined;
 }
 
-/** The requests that limiters have seen. */
 const exchanges = new WeakMap<object, Exchange>();
 
 /** The client's address when the first limiter saw the request. */

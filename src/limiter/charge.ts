@@ -14,10 +14,8 @@ export interface Account extends Pick<Store, 'adjust' | 'lease'> {
   checkCost(cost: unknown, set: PolicySet): Cost;
 }
 
-/** The parts of an account. */
 interface AccountParts extends Pick<Account, 'checkCost'> {
   readonly store: Store;
-  /** Tracks the slots held by this process. */
   readonly slots: ProcessSlots;
   /** Receives each subject after a return of units or slots. */
   readonly wake: (subject: Subject) => void;
@@ -25,7 +23,6 @@ interface AccountParts extends Pick<Account, 'checkCost'> {
   readonly setOf: (set: PolicySet) => PolicySet;
 }
 
-/** The account of a store. */
 export function accountOf({ store, slots, wake, checkCost, setOf }: AccountParts): Account {
   return {
     checkCost,
@@ -65,7 +62,6 @@ export class Charge {
   readonly #entries: Entry[];
   /** The change under way. The next change waits for its end. */
   #changing: Promise<void> | undefined;
-  /** The slots of the request. */
   readonly slots: SlotLease;
   /** The name of the decision in the record of the request's id. */
   #owner: string | undefined;
@@ -88,7 +84,6 @@ export class Charge {
     this.#entries = [entryOf(this.#units, this.#units, reply)];
   }
 
-  /** The current charge of each policy. */
   get units(): readonly number[] {
     return this.#units;
   }

@@ -26,6 +26,5 @@ export interface CheckedOptions {
   readonly waiting: readonly [most: number, mostPerKey: number];
   /** Whether the user has bounded the lines. */
   readonly isWaitingBounded: boolean;
-  /** Releases the claim to the name. */
   readonly release: () => void;
 }

@@ -65,7 +65,6 @@ export interface Assembly {
   defaultName?: string;
   /** Whether the limiter itself has no policies, because policies are compiled for each request. */
   dynamic?: boolean;
-  /** The cost of each request, if it is fixed. */
   cost?: Cost;
   /** The tier of each request, or a function that chooses the tier. */
   tier?: unknown;

@@ -43,7 +43,6 @@ import { visibleQuery, visibleReply } from './waiting/process-line.js';
 import { wake } from './waiting/wake-ups.js';
 import { ReservedTurns } from './waiting/turns.js';
 
-/** A query, and the way to repeat it. */
 type LiveQuery = Asked & {
   /** The keys as the caller named them, if there is an id. */
   readonly named?: Key;
@@ -62,11 +61,9 @@ export const MAX_REPETITIONS = 5;
  * which saves functions per request.
  */
 export class Decider {
-  /** The option `enabled`. */
   readonly switch: Enabled;
   /** The account through which decisions change their charges later. */
   readonly account: Account;
-  /** The slots held by this process. */
   readonly slots = new ProcessSlots();
   /** The turns given ahead of time. */
   readonly turns = new ReservedTurns();

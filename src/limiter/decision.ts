@@ -205,22 +205,15 @@ export interface Asked extends Query {
   readonly account?: Account | undefined;
 }
 
-/** The parts of a decision except the query and the reply. */
-interface DecisionParts {
+interface DecisionParts extends Pick<DecisionFields, PassedField> {
   readonly account: Account | undefined;
-  readonly allowed: boolean;
   readonly shadow: boolean;
   readonly set: PolicySet;
-  readonly policies: readonly Verdict[];
-  /** The verdict of the deciding policy. */
   readonly verdict: Verdict | undefined;
-  readonly cost: number;
-  readonly limit: number;
-  readonly retryAfterMs: number | undefined;
-  readonly resetAfterMs: number;
-  readonly delayMs: number;
-  readonly reason: Reason | undefined;
 }
+
+type PassedField =
+  'allowed' | 'policies' | 'cost' | 'limit' | 'retryAfterMs' | 'resetAfterMs' | 'delayMs' | 'reason';
 
 /** The decision for an untouched key. */
 export function switchedOff(query: Query): LimiterDecision {

@@ -14,7 +14,6 @@ export class Lifetime {
     this.#name = name;
   }
 
-  /** The error of every call after the end. */
   closedError(): HeadgateError {
     return new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.#name)} is closed.`);
   }

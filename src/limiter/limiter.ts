@@ -28,9 +28,7 @@ import { Waits } from './waiting/waits.js';
 
 /** The parts of a limiter, which adapters and the command line also call directly. */
 export interface Internals {
-  /** The path of a decision. */
   readonly decider: Decider;
-  /** Refunds, resets, and usage. */
   readonly operations: Operations;
   readonly bans: BanOperations;
   readonly overrides: OverrideOperations;

@@ -30,10 +30,8 @@ import {
 import { overrideOf, type Override } from './overrides/override.js';
 import { OverrideWriter } from './overrides/override-writer.js';
 
-/** The most keys with remembered client changes. */
 const MAX_KEYS = 10_000;
 
-/** A record, and the store's time. */
 type ReadRecord = readonly [OverrideRecord, number];
 
 /** The parts of a limiter that has overrides. */
@@ -45,13 +43,11 @@ interface LivePart extends Omit<SetParts, 'name' | 'checks'> {
 
 /** The sets by which the keys of a limiter with overrides are decided, as far as this process knows the overrides. */
 export class LiveLimits {
-  /** Sets, reads and removes overrides. */
   readonly writer: OverrideWriter;
   readonly #store: Store;
   readonly #records: OverrideStore;
   readonly #base: PolicySet;
   readonly #parts: SetParts;
-  /** The client changes of each key. */
   readonly #changes = new Map<string, ClientChanges>();
   #sets: OverriddenSets;
   /** The dimensions with a record that questions by a set do not read, although the record may change the set's policies. */
@@ -177,7 +173,6 @@ export class LiveLimits {
     return recordDimensions(this.#subjectOf(key).set);
   }
 
-  /** Reads the records of a key, in the order of `dimensionsOf`. */
   #readAll(key: Key): Promise<ReadRecord[]> {
     const subject = this.#subjectOf(key);
     return Promise.all(this.dimensionsOf(key).map(async (by) => this.#records.read({ subject, by })));

@@ -12,7 +12,6 @@ interface Claim {
   limiters: number;
 }
 
-/** The policies and the ban of a limiter as text. */
 function textOf({ policies, ban }: PolicySet): string {
   const texts = policies.map((policy) => canonicalText(policy));
   if (ban) {

@@ -23,7 +23,6 @@ export type Unreported = 'none' | 'held' | 'all' | 'unseen';
 /** Keeps the current asynchronous context. Answers of a store arrive in the context of another request, because calls are shared. */
 export const inContext = (): InContext => AsyncLocalStorage.snapshot();
 
-/** Runs a function in a kept context. */
 export type InContext = (report: () => void) => void;
 
 /** The reasons for the end of a wait by the codes of errors. An error with another code is not the outcome of a wait. */
@@ -59,7 +58,6 @@ export class Reports {
     this.count = this.#announced?.count;
   }
 
-  /** Ends the announcement. */
   withdraw(): void {
     this.#announced?.withdraw();
   }
@@ -104,7 +102,6 @@ export class Reports {
 
 type GaveUp = 'wait-timeout' | 'queue-full' | 'aborted';
 
-/** A wait to report. */
 interface Waiting {
   readonly signal: AbortSignal | undefined;
   /** The decision about a wait that ended without an admission. @param denial the denial in the error, if present */

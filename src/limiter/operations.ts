@@ -59,7 +59,7 @@ export class Operations {
     }
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
     publishChange(this.#set.name, 'reset', key);
-    this.#wake(subject);
+    wake(this.#set.name, subject);
   }
 
   async usage(key: Key, options: TierOption): Promise<Usage> {
@@ -87,9 +87,5 @@ export class Operations {
   #chargedTo(key: Key, set: PolicySet): Subject {
     this.#life.checkOpen();
     return this.#scope.chargedTo(set, key);
-  }
-
-  #wake(subject: Subject): void {
-    wake(this.#set.name, subject);
   }
 }

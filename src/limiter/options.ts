@@ -143,7 +143,6 @@ export type Spread<Options, Given> = Given &
     ? unknown
     : never);
 
-/** The rows of `LimiterOptions` and `JointPolicies`. */
 export const LIMITER_TABLE = {
   name: optional('1 to 256 characters', checkLimiterName),
   store: optional<Store, Store>('a store', (_, store) => checkStore(store as Store)),
@@ -170,7 +169,6 @@ export const LIMITER_OPTIONS: readonly string[] = Object.keys(LIMITER_TABLE);
 /** The fields of an inline policy. Inline, `name` and `shadow` belong to the limiter, and in adapters `weight` to the request. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => !['name', 'shadow', 'weight'].includes(field));
 
-/** The options that create a limiter. */
 export const CREATING_OPTIONS: readonly string[] = [...LIMITER_OPTIONS, ...INLINE_FIELDS, 'weight'];
 
 /** Selects the policies that decide. */
@@ -217,7 +215,6 @@ export interface HoldOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** Whether options contain policies, in `policies` or inline. */
 export function hasPolicies(options: object): boolean {
   return ['policies', ...INLINE_FIELDS].some((field) => options[field as keyof typeof options] !== undefined);
 }

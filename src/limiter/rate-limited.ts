@@ -102,7 +102,6 @@ export interface AnyOptions {
   readonly store?: Store | undefined;
 }
 
-/** The rows of `CallOptions` and `Fallback`. */
 export const CALL_TABLE = {
   limiter: dependent('a limiter that `createLimiter` made'),
   key: fn(),
@@ -125,7 +124,6 @@ function checkFallback(option: string, fallback: unknown): unknown {
   throw invalidOption(option, fallback, "Pass a function, or a method's name.");
 }
 
-/** The common key of calls without the option `key`. */
 const KEY_OF_ALL_CALLS = 'all';
 
 /**
@@ -243,7 +241,6 @@ export function fallbackOf(self: unknown, fallback: string | symbol | AnyFunctio
   return method as AnyFunction;
 }
 
-/** The functions that `reflect-metadata`, if loaded, adds to Reflect. */
 interface ReflectMetadata {
   getOwnMetadataKeys?(target: object): unknown[];
   getOwnMetadata(key: unknown, target: object): unknown;

@@ -17,7 +17,6 @@ import type { Scope } from './scope.js';
 import type { CheckedOptions } from './checked-options.js';
 import type { Tiers } from './tiers.js';
 
-/** The most sets that are kept. */
 const MAX_SETS = 1000;
 
 /** A question of a request with an id. */
@@ -28,7 +27,6 @@ interface WithId extends Pick<Asked, 'account'> {
   named?: Key;
 }
 
-/** Makes a decision. */
 type Conclude<Q, T> = (query: Q, reply: Reply) => MaybePromise<T>;
 
 /** Answers repetitions of ids with the first decision, whose policies may be those of another tier or override. */

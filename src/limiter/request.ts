@@ -13,7 +13,6 @@ export interface Request {
   /** The client to limit, as the caller named it. */
   readonly key: Key;
   readonly cost: Cost;
-  /** The policies to decide by. */
   readonly set: PolicySet;
   /** Whether the decision is only looked up, without a charge. */
   readonly peek: boolean;
@@ -28,13 +27,11 @@ export interface Request {
   readonly failure?: HeadgateError;
 }
 
-/** A request without options. */
 export function requestOf(key: Key, cost: Cost, set: PolicySet): Request {
   const again = undefined;
   return { key, cost, set, peek: false, unreported: 'none', id: undefined, weight: undefined, again };
 }
 
-/** A request that waits until it is admitted. */
 export interface WaitRequest extends Request {
   /** The longest wait: milliseconds, or Infinity. */
   readonly timeout: number;

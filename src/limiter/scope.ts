@@ -56,7 +56,6 @@ export class Scope {
     return checkCosts(cost, set.policies, this.#everything.policies);
   }
 
-  /** A set of different policies in the same scope. */
   with(policies: readonly CompiledPolicy[]): PolicySet {
     return withPolicies(this.#base, policies, this.by);
   }

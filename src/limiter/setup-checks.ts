@@ -4,7 +4,6 @@ import type { Warn } from '../common/warnings.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
 
-/** The shortest usual window, ms. */
 const MIN_USUAL_WINDOW_MS = 1000;
 
 /** Warns of policies that are probably not meant as written. */

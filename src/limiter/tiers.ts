@@ -17,7 +17,6 @@ export class Tiers {
   readonly sets: ReadonlyMap<string, PolicySet>;
   /** The policies of every set as a single set, whose charges a reset forgets. */
   readonly everything: PolicySet;
-  /** Whether a request must have a tier. */
   readonly areNeeded: boolean;
   readonly #base: PolicySet;
 

@@ -25,7 +25,6 @@ export class Unasked {
     return conclude(query, reply, shadow);
   }
 
-  /** The decision of a list. */
   listed(subject: Subject, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
     const { shadow } = this.#setup;
     const query = lookOf(subject, NO_COSTS);

@@ -1,6 +1,5 @@
 import { warnOnce } from '../common/warnings.js';
 
-/** A client or a pool. */
 interface Emitter {
   on(event: string, listener: (detail?: unknown) => void): unknown;
   removeListener?(event: string, listener: (detail?: unknown) => void): unknown;

@@ -27,7 +27,6 @@ export interface JournalEntry extends BanNote {
 /** The most changes of each kind that a store keeps: by operators, and by programs and denials without an operator. */
 export const MAX_CHANGES = 10_000;
 
-/** The time for which changes are kept, ms. */
 export const CHANGES_LIFE_MS = 366 * 24 * 60 * 60 * 1000;
 
 /**
@@ -64,7 +63,6 @@ export class ChangeLog {
   #byHand: ListedChange[] = [];
   #automatic: ListedChange[] = [];
   #lastId = 0;
-  /** The last options of each limiter. */
   readonly #options = new Map<string, string>();
 
   add(change: LoggedChange): void {
@@ -75,7 +73,6 @@ export class ChangeLog {
     list.splice(0, list.length - MAX_CHANGES);
   }
 
-  /** The changes, the newest first. */
   newest(): readonly ListedChange[] {
     const all = [
       ...this.#byHand.slice(-MAX_CHANGES).reverse(),

@@ -31,7 +31,6 @@ export function escapeKey(key: string): string {
   return hashedText(createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64url'));
 }
 
-/** The notation of a hash in a key. */
 export function hashedText(hash: string): string {
   return `%#${hash}`;
 }
@@ -44,7 +43,6 @@ export function escapeName(name: string): string {
   return escapeKey(name).replaceAll(':', '%3a');
 }
 
-/** The tag of bans. */
 export const BAN_TAG = 'b1';
 
 /** The tag of a key's history: the resets and refunds of a policy's state. See adjust.lua. */
@@ -105,7 +103,6 @@ export function ownerText(set: PolicySet, key: Keys, dimension: string, text = e
   return `${escapeName(set.name)}:${keyTextsOf(set, key, text)[at]}`;
 }
 
-/** The owner texts of all parts of a subject. */
 export function ownerTexts({ set, key }: Subject, text: KeyText = escapeKey): string[] {
   return setsByDimension(set).map(({ name }) => ownerText(set, key, name, text));
 }
@@ -156,7 +153,6 @@ export class KeyMaker {
     for (const { tail, at } of this.#own) own.push(heads[at]! + tail);
   }
 
-  /** The beginnings of the keys of features. */
   headsOf(key: Keys): Heads {
     const heads = this.#heads(key);
     return {
@@ -179,13 +175,11 @@ export class KeyMaker {
     return this.#at.map((at) => `${heads[at]!}}${tag}`);
   }
 
-  /** The keys of all policies. */
   policies(key: Keys): string[] {
     const heads = this.#heads(key);
     return this.#tails.map((tail, i) => heads[this.#at[i]!]! + tail);
   }
 
-  /** The keys of the histories of all policies. */
   histories(key: Keys): string[] {
     const heads = this.#heads(key);
     return this.#tails.map((tail, i) => `${heads[this.#at[i]!]!}}${RESET_TAG}:${tail.slice(1)}`);
@@ -196,7 +190,6 @@ export class KeyMaker {
   }
 }
 
-/** The parts of a Redis key that has state. */
 export interface StateKey {
   /** The limiter's name in the notation of keys: see {@link escapeName}. */
   readonly scope: string;
@@ -213,7 +206,6 @@ export interface StateKey {
   readonly id: string;
 }
 
-/** Whether a key holds a history. */
 export function isReset({ id }: Pick<StateKey, 'id'>): boolean {
   return id.startsWith(`${RESET_TAG}:`);
 }
@@ -223,7 +215,6 @@ export function isLine(id: string): boolean {
   return id.startsWith(`${LINE_TAG}:`);
 }
 
-/** The key of a state's history. */
 export function resetKey({ head, id }: Pick<StateKey, 'head' | 'id'>): string {
   return `${head}}${RESET_TAG}:${id}`;
 }

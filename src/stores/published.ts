@@ -88,7 +88,6 @@ export function configurationOf({
   return limiter.dynamic ? { ...limiter, policies: [] } : limiter;
 }
 
-/** A limiter as it is published. */
 export function describe(announcement: Announcement): PublishedLimiter {
   const { name, ban, banBy, slotBy, shadow, dynamic, overrides, policies, tiers } = announcement;
   const by = {

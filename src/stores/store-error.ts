@@ -1,7 +1,6 @@
 import { HeadgateError } from '../common/errors.js';
 import type { Call } from '../contract/store.js';
 
-/** The error of a store as a HeadgateError. */
 export function coded(error: unknown): HeadgateError {
   if (error instanceof HeadgateError) return error;
   const message = plainWords(error instanceof Error ? error.message : String(error));

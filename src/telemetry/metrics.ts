@@ -87,7 +87,6 @@ export const METRICS = {
 
 export type MetricName = keyof typeof METRICS;
 
-/** All rows, by name. */
 export const ROWS = Object.entries(METRICS) as readonly (readonly [MetricName, Row])[];
 
 /**
@@ -97,7 +96,6 @@ export const BUCKETS = [
   0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10, 30, 60,
 ];
 
-/** The receiver of measurements. */
 export interface Sink {
   /** Adds to a counter, or records a value of a histogram. */
   add(name: MetricName, value: number, values: Values): void;

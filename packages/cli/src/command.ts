@@ -12,7 +12,6 @@ import {
 import { orUsage, usageError } from './errors.js';
 import type { Io } from './io.js';
 
-/** The options that several commands share. */
 export interface Options {
   readonly redis?: string;
   readonly sqlite?: string;
@@ -34,6 +33,12 @@ export interface Options {
   readonly limit?: number;
 }
 
+/** The options of commands that change a key in several limiters. */
+export interface NamesOptions extends Omit<Options, 'name'> {
+  readonly name?: readonly string[];
+  readonly allLimiters?: boolean;
+}
+
 /** The default of --limit for people, rows of a log or of overrides. */
 const DEFAULT_LIMIT = 100;
 
@@ -42,7 +47,6 @@ const { unknownOption } = Command.prototype as unknown as {
   unknownOption(this: Command, flag: string): void;
 };
 
-/** A command, with the options that several commands share. */
 export class CliCommand extends Command {
   override createCommand(name?: string): CliCommand {
     return new CliCommand(name);
@@ -90,7 +94,6 @@ export class CliCommand extends Command {
     return this.option('--name <scope>', "the limiter's name, as in `headgate list`", checkName);
   }
 
-  /** The options of commands that change a key in several limiters. */
   namesOption(all = 'all limiters that check for such bans'): this {
     return this.option('--name <scope>', "the limiter's name, repeatable", collectNames).option(
       '--all-limiters',
@@ -121,7 +124,6 @@ export class CliCommand extends Command {
     );
   }
 
-  /** The options of commands that take a key. */
   keyOptions(): this {
     return this.subnetOption(`the published length of the limiter, or ${DEFAULT_SUBNET}`)
       .option('--raw', 'take the key literally, even if it looks like an address')
@@ -169,7 +171,6 @@ export function integer(
   };
 }
 
-/** Collects the values of a repeatable option. */
 export const collect = (value: string, before: readonly string[] = []) => [...before, value];
 
 const collectNames = (name: string, before?: readonly string[]) => collect(checkName(name), before);
@@ -186,7 +187,7 @@ function checkName(name: string): string {
 export const dimensionOf = (flag: string, text: unknown): string => orUsage(() => checkDimension(flag, text));
 
 /** @throws CliError `USAGE` without a name, because acting on a guessed scope would be worse than asking */
-export function nameOf({ name }: Pick<Options, 'name'>): string {
+export function nameOf({ name }: { readonly name?: string | undefined }): string {
   if (name !== undefined) return name;
   throw usageError(
     '--name: missing. Pass the name of the limiter: --name api. A limiter without a name is called default. `headgate list` shows the ' +
@@ -195,11 +196,7 @@ export function nameOf({ name }: Pick<Options, 'name'>): string {
 }
 
 /** The names of `namesOption`. @throws CliError `USAGE` without a name, or with both options */
-export function namesOf(options: {
-  name?: readonly string[];
-  allLimiters?: boolean;
-}): readonly string[] | 'all' {
-  const { name, allLimiters = false } = options;
+export function namesOf({ name, allLimiters = false }: NamesOptions): readonly string[] | 'all' {
   if (allLimiters && name) throw usageError('--name, --all-limiters: pass one of them.');
   if (allLimiters) return 'all';
   if (name === undefined) nameOf({});

@@ -9,12 +9,10 @@ import { printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
 import { showKey } from './keys.js';
 
-/** A key that processes denied in the last minute. */
 interface DeniedKey extends KeyRates {
   readonly name: string;
 }
 
-/** The span of the counts, s. */
 const SPAN_S = 60;
 
 /** The keys of each limiter with most denials. */
@@ -47,7 +45,6 @@ export class DeniedLately {
     if (find.kind === 'banned' || find.kind === 'limited') this.#keys.delete(idOf(find));
   }
 
-  /** Writes the keys that are left. */
   async write(io: Io): Promise<void> {
     const keys = [...this.#keys.values()];
     if (io.json) for (const each of keys) await writeJsonLine(io, denialJson(each));

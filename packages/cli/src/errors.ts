@@ -63,7 +63,6 @@ export function failure(message: string, cause?: unknown): CliError {
   return new CliError('FAILED', message, cause);
 }
 
-/** The message of an error for the user, and the exit code. */
 export function reportOf(error: unknown): { code: string; message: string; exitCode: number } {
   if (error instanceof CliError || error instanceof HeadgateError) {
     const code = error instanceof HeadgateError ? (CLI_CODES[error.code] ?? error.code) : error.code;
@@ -76,14 +75,12 @@ export function reportOf(error: unknown): { code: string; message: string; exitC
   return { code: 'FAILED', message: discreet, exitCode: EXIT.failed };
 }
 
-/** The documented codes of errors of the administration. */
 const CLI_CODES: Readonly<Record<string, CliErrorCode>> = {
   HEADGATE_UNKNOWN_LIMITER: 'UNKNOWN_SCOPE',
   HEADGATE_NO_BANS: 'NO_BAN',
   HEADGATE_OVERRIDES: 'NO_OVERRIDES',
 };
 
-/** The flags of the options in messages of the administration. */
 const FLAGS: Readonly<Record<string, string>> = {
   ipv6Subnet: '--ipv6-subnet',
   hashKeys: '--hash-keys-file',

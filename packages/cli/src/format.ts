@@ -47,7 +47,6 @@ export function printable(text: string, longest = 60): string {
 /** A ban by denials has neither an author nor a reason, nor has a ban of the program without a note. */
 const NO_AUTHOR = 'denials or the program';
 
-/** The author and the reason of a ban. */
 export const banNote = (by: string | null, reason: string | null): string =>
   by === null && reason === null ? NO_AUTHOR : noteText(by, reason);
 
@@ -88,7 +87,6 @@ export function cut(line: string, width: number): string {
 /** The columns of a table: the cell of a row, by the title. */
 export type Table<T> = Readonly<Record<string, (row: T) => string>>;
 
-/** A table of rows. */
 export function table<T>(io: Io, of: Table<T>, rows: readonly T[]): string {
   const cells = Object.values(of);
   return columns(
@@ -105,7 +103,6 @@ export interface Listing<T> {
   readonly none: string;
 }
 
-/** Writes at most this many items. */
 export async function writeListing<T>(
   io: Io,
   most: number,

@@ -20,7 +20,6 @@ export interface Streams {
   exitCode?: number;
 }
 
-/** The streams, and settings for writing to them. */
 export interface Io extends Streams {
   /** The words after `headgate`. */
   readonly args: readonly string[];
@@ -66,12 +65,10 @@ export function writeJson(io: Io, value: unknown): Promise<void> {
   return write(io, `${printableJson(JSON.stringify(value, null, 2))}\n`);
 }
 
-/** Writes one line of JSON Lines. */
 export function writeJsonLine(io: Io, value: unknown): Promise<void> {
   return write(io, `${printableJson(JSON.stringify(value))}\n`);
 }
 
-/** Writes an answer: JSON for programs, text for people. */
 export function writeAnswer(io: Io, json: unknown, text: () => string): Promise<void> {
   return io.json ? writeJson(io, json) : write(io, text());
 }

@@ -22,7 +22,6 @@ export function show({ given, keys, dimension }: Subject): string {
     : `${printable(key!)} (the key of ${printable(given)})`;
 }
 
-/** The fields of the keys in the JSON output. */
 export function subjectJson({ given, keys, dimension }: Subject): object {
   return keys.length === 1
     ? { key: keys[0], given, ...dimensionJson(dimension) }
@@ -35,7 +34,6 @@ export function showKey({ key, dimension = DEFAULT_DIMENSION, within }: Omit<Who
   return prefixOf(dimension) + showText(key) + (within === undefined ? '' : ` in ${printable(within)}`);
 }
 
-/** A text for people, or its hash. */
 export function showText(text: string | Hash): string {
   return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
 }

@@ -1,12 +1,15 @@
 import { parseLimits, type GivenLimits, type Limits } from 'headgate/admin';
-import { nameOf, type Options } from './command.js';
+import { nameOf } from './command.js';
 import { orUsage, usageError } from './errors.js';
 import { readText, type Io } from './io.js';
 import { parsePolicies } from './policy-text.js';
 
 export { ofTier, type Limits } from 'headgate/admin';
 
-interface LimitsOptions extends Pick<Options, 'name' | 'policy' | 'policies' | 'tier'> {
+interface LimitsOptions {
+  readonly name?: string | undefined;
+  readonly policy?: readonly string[] | undefined;
+  readonly policies?: string | undefined;
   /** The option with the file's name, for error messages. @default --policies */
   readonly option?: string;
 }
@@ -75,7 +78,6 @@ function parseFile(what: string, value: unknown, options: LimitsOptions): Map<st
   return new Map(entries.map(([name, given]) => [name, limitsFrom(`${what}: ${name}`, given)]));
 }
 
-/** Limits as the administration takes them. */
 export function givenLimits(limits: Limits | undefined): GivenLimits {
   if (!limits) return {};
   const { policies, tiers, shadow } = limits;

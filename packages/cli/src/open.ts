@@ -13,7 +13,6 @@ import { parseAddress, type Target } from './redis/address.js';
 import { connect, explain, type Connected } from './redis/connection.js';
 import { withFile } from './sqlite/file.js';
 
-/** The options of a server or a file. */
 type Options = Omit<Shared, 'name'>;
 
 /** An environment variable, because every user of a machine can see arguments. */

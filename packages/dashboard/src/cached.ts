@@ -1,4 +1,3 @@
-/** The most names with a cached value. */
 const MAX_NAMES = 100;
 
 /** A value that is read again after some time, by one reading for all callers. */
@@ -37,7 +36,6 @@ export class Cached<T> {
   }
 }
 
-/** Cached values by name. */
 export class CachedByName<T> {
   readonly #lifeMs: number;
   readonly #read: (name: string) => Promise<T>;

@@ -1,14 +1,13 @@
 import type { Admin, AdminWarning, OverrideWish } from 'headgate/admin';
 import { choice, flag, optional, refuse, text, texts, type Body } from './input.js';
 
-/** The result of a change, for the page. */
 export interface Changed {
   readonly warnings: readonly AdminWarning[];
   /** The entries of the log, which undo the change. */
   readonly entries: readonly string[];
 }
 
-type Note = { readonly by: string; readonly reason: string };
+export type Note = { readonly by: string; readonly reason: string };
 
 type Change = (
   admin: Admin,
@@ -91,7 +90,6 @@ export async function changed(
   return { warnings, entries: count === 0 ? [] : await entriesOf(admin, made, count) };
 }
 
-/** Undoes entries of the log. */
 export async function undo(admin: Admin, body: Body, by: string): Promise<Changed> {
   const reason = text(body, 'reason');
   const ids = texts(body, 'ids');

@@ -3,13 +3,11 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 /** The cookie with the token that each change repeats in a header field. Other sites can neither read nor set it. */
 export const TOKEN_COOKIE = 'headgate-dashboard-token';
 const TOKEN_FIELD = 'x-headgate-token';
-/** Fields that only proxies send. */
 const PROXY_FIELDS = [
   ...['forwarded', 'via', 'x-real-ip'],
   ...['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto'],
 ];
 
-/** A refused request. */
 export interface Refusal {
   readonly status: number;
   readonly message: string;
@@ -87,7 +85,6 @@ function isOwnOrigin(request: Request): boolean {
   return URL.canParse(origin) && new URL(origin).host === request.headers.get('host');
 }
 
-/** The host without its port. */
 function hostOf(request: Request): string {
   const host = request.headers.get('host') ?? urlOf(request).host;
   return host.replace(/:\d*$/, '').replace(/^\[|\]$/g, '');

@@ -1,7 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Hash } from 'headgate/admin';
 
-/** A key as the page gets it: its text, or a hash. */
 export type ShownKey = string | Hash;
 
 /** Makes the form in which the page gets keys. With `hideKeys`, a hash by a secret of this process. */

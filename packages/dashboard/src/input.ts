@@ -1,4 +1,3 @@
-/** A parsed body. */
 export type Body = Readonly<Record<string, unknown>>;
 
 /** A request without an answer: one that the page would not send, or the application's mistake. */
@@ -19,7 +18,6 @@ export function refuse(message: string, status = 400): never {
 /** The most bytes of a body. A key may have any length, but a body may not. */
 const MAX_BODY_BYTES = 64_000;
 
-/** The most bytes of the body of an import. */
 export const MAX_IMPORT_BYTES = 256_000;
 
 /** @param most the most bytes @throws RefusedError unless the body is a small JSON object */
@@ -43,7 +41,6 @@ export function text(body: Body, field: string): string {
   return value;
 }
 
-/** The most texts of a list. */
 const MAX_TEXTS = 1000;
 
 /** A list of texts that is not empty. */

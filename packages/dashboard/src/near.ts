@@ -15,10 +15,8 @@ const LIST_MS = 15_000;
 const TREND_LISTS = 4;
 const MAX_GAP_MS = 40_000;
 
-/** The longest search, ms. */
 const TIMEOUT_MS = 2_000;
 
-/** A key that has used most of a limit. */
 export interface NearKey {
   readonly key: ShownKey;
   readonly dimension?: string;
@@ -34,7 +32,6 @@ export interface NearKey {
   readonly fullInMs: number | null;
 }
 
-/** The keys near their limit. */
 export interface NearKeys {
   readonly rows: readonly NearKey[];
   /** Whether the search ended early, or found more keys than are listed. */

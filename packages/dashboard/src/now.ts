@@ -12,55 +12,11 @@ import {
 } from 'headgate/admin';
 import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
-import type { Show, ShownKey } from './hidden.js';
+import { firstOf } from './first.js';
+import type { Show } from './hidden.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
-
-/** A row of the first screen. */
-export interface Row {
-  readonly name: string;
-  readonly policies: readonly string[];
-  readonly tiers: Readonly<Record<string, readonly string[]>>;
-  readonly shadow: boolean;
-  readonly dynamic: boolean;
-  readonly bans: boolean;
-  /** The kinds of keys that it bans. */
-  readonly bansBy: readonly string[];
-  /** The denials after which it bans a key, and the length of the ban, or `null` if denials never ban. */
-  readonly banRule: string | null;
-  /** Whether it limits how many requests run at once. */
-  readonly slots: boolean;
-  /** The number of keys with other limits, or `null` if the limiter does not support overrides. */
-  readonly overridden: number | null;
-  /** Whether all keys have other limits. */
-  readonly isOverridden: boolean;
-  readonly configurations: number;
-  readonly processes: number;
-  /** Whether decisions are counted. False if a store has `counts: false`. Null if that is unknown, because none was counted. */
-  readonly isCounted: boolean | null;
-  readonly rates: Pick<LimiterRates, 'admitted' | 'denied' | 'degraded' | 'waiting' | 'held' | 'slots'>;
-  /** The policies and reasons of the denials, the most frequent first. */
-  readonly causes: readonly { readonly name: string; readonly denied: number; readonly isReason: boolean }[];
-}
-
-/** The requests of a limiter by the minute. */
-export interface Spark {
-  readonly admitted: readonly number[];
-  readonly denied: readonly number[];
-  /** Decisions without the store. */
-  readonly degraded: readonly number[];
-  /** The number of times that a key rose to 70 % of a policy, in the worst of the last minutes. */
-  readonly near: number;
-}
-
-/** A key of any limiter that is denied now. */
-interface DeniedKey extends Pick<KeyRates, 'dimension' | 'denied' | 'policy' | 'reason'> {
-  /** The name of the limiter. */
-  readonly name: string;
-  readonly key: ShownKey;
-  readonly within?: ShownKey;
-}
 
 /** Ages of the parts, ms. Counts change each second; the others change rarely. */
 const TRAFFIC_MS = 1_800;
@@ -86,10 +42,8 @@ const LATEST = 12;
 /** The most keys of a limiter that `traffic` reports. */
 const KEYS = 20;
 
-/** The most denied keys over all limiters. */
 const DENIED_KEYS = 12;
 
-/** The most processes of the page. */
 const MAX_PROCESSES = 200;
 
 /** The traits of a limiter that is not published. */
@@ -101,7 +55,6 @@ const COLUMNS = ['admitted', 'denied', 'degraded'] as const;
 
 type Column = (typeof COLUMNS)[number];
 
-/** The counts of the last minutes of all limiters. */
 interface Minutes {
   readonly starts: readonly number[];
   readonly limiters: ReadonlyMap<string, Pick<LimiterHistory, Column | 'use'>>;
@@ -125,7 +78,9 @@ export class Now {
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
     this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
     this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
-    this.#changes = new Cached(CHANGES_MS, () => latest(admin, show), now);
+    const latest = async (): Promise<ChangeRow[]> =>
+      (await firstOf(admin.log(), LATEST)).map((change) => changeRow(change, show));
+    this.#changes = new Cached(CHANGES_MS, latest, now);
   }
 
   /** Never rejects: if the store fails, the last state is marked as old. */
@@ -163,7 +118,6 @@ export class Now {
     return isIn(limiters) || isIn(await this.#limiters.get(UNKNOWN_MS));
   }
 
-  /** Whether tenants share a limit of a limiter. */
   async hasTenants(name: string): Promise<boolean> {
     const found = (await this.#limiters.get()).find((each) => each.name === name);
     return found?.traits.sharesLimits ?? false;
@@ -180,8 +134,7 @@ export class Now {
 export const causeIn = (message: string): string =>
   withoutPage(message).replace(/ Set a longer `timeout`\.$/, '');
 
-/** The most denied keys of all limiters. */
-function deniedIn({ limiters }: Traffic, show: Show): DeniedKey[] {
+function deniedIn({ limiters }: Traffic, show: Show) {
   return limiters
     .flatMap(({ name, keys }) => keys.filter((each) => each.denied > 0).map((each) => ({ ...each, name })))
     .sort((a, b) => b.denied - a.denied)
@@ -191,15 +144,6 @@ function deniedIn({ limiters }: Traffic, show: Show): DeniedKey[] {
       key: show(key),
       ...(within !== undefined && { within: show(within) }),
     }));
-}
-
-async function latest(admin: Admin, show: Show): Promise<ChangeRow[]> {
-  const rows: ChangeRow[] = [];
-  for await (const change of admin.log()) {
-    rows.push(changeRow(change, show));
-    if (rows.length === LATEST) break;
-  }
-  return rows;
 }
 
 async function readMinutes(admin: Admin, last: Minutes | undefined): Promise<Minutes> {
@@ -257,7 +201,6 @@ function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minutes: Mi
   };
 }
 
-/** A process as it published its limiters. */
 interface ProcessRow {
   readonly host: string;
   readonly pid: number;
@@ -285,7 +228,8 @@ function instancesOf(limiters: readonly LimiterView[]): ProcessRow[] {
   return [...rows.values()].slice(0, MAX_PROCESSES);
 }
 
-function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
+/** A row of the first screen. */
+function rowOf(view: LimiterView, counted: LimiterRates | undefined) {
   const { name, configurations, isCounted, traits, overridden } = view;
   const [most] = configurations;
   const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
@@ -302,19 +246,25 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined): Row {
     dynamic: most?.dynamic ?? false,
     bans: configurations.some(({ ban }) => ban !== null),
     bansBy: [...new Set(configurations.flatMap(({ ban, banBy = 'key' }) => (ban ? [banBy] : [])))],
+    /** The denials after which it bans a key, and the length of the ban, or `null` if denials never ban. */
     banRule: banRuleOf(configurations) ?? null,
+    /** Whether it limits how many requests run at once. */
     slots: traits.holdsSlots,
+    /** The number of keys with other limits, or `null` if the limiter does not support overrides. */
     overridden: overridden?.keys ?? null,
     isOverridden: (overridden?.all ?? null) !== null,
     configurations: configurations.length,
     processes: configurations.reduce((total, { instances }) => total + instances.length, 0),
+    /** False if a store has `counts: false`. Null if that is unknown, because no decision was counted. */
     isCounted,
     rates: { admitted, denied, degraded, waiting, held, slots },
+    /** The policies and reasons of the denials, the most frequent first. */
     causes: causes.sort((a, b) => b.denied - a.denied).slice(0, 3),
   };
 }
 
-function sparkOf({ admitted, denied, degraded, use }: Pick<LimiterHistory, Column | 'use'>): Spark {
+function sparkOf({ admitted, denied, degraded, use }: Pick<LimiterHistory, Column | 'use'>) {
+  // The number of times that a key rose to 70 % of a policy, in the worst of the last minutes.
   const near = Object.values(use).map((minutes) =>
     Math.max(0, ...minutes.slice(-NEAR_MINUTES).map((levels) => levels[NEAR_LEVEL] ?? 0)),
   );

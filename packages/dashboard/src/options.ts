@@ -33,7 +33,6 @@ export interface DashboardOptions<Req = Request> extends AdminOptions {
   title?: string | undefined;
 }
 
-/** The checked options, and the administration. */
 export interface Settings<Req = Request> {
   readonly admin: Admin;
   readonly actions: DashboardOptions<Req>['actions'];
@@ -46,7 +45,6 @@ export interface Settings<Req = Request> {
 /** The function that the user called, for messages. */
 export interface Caller {
   readonly name: string;
-  /** A correct call. */
   readonly example: string;
   /** The options of this function alone. */
   readonly more?: readonly string[];

@@ -26,7 +26,6 @@ export class Poller {
     this.#read = read;
   }
 
-  /** The number of viewers. */
   get viewers(): number {
     return this.#viewers.size;
   }

@@ -9,6 +9,7 @@ import {
 } from 'headgate/admin';
 import { Cached, CachedByName } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
+import { firstOf } from './first.js';
 import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 import { Near } from './near.js';
@@ -45,7 +46,6 @@ const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
 /** The number of denied keys with their state, in an opened limiter. */
 const JUDGED = 5;
 
-/** The state of a denied key. */
 interface Judged {
   readonly retryAfterMs: number | null;
   /** Whether it is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
@@ -61,7 +61,6 @@ interface Lists {
   readonly judged: ReadonlyMap<string, Judged>;
   readonly bans: readonly object[];
   readonly overrides: readonly object[];
-  /** The tenants of shared limits. */
   readonly tenants: readonly object[];
   /** Null if counts name the denied keys, or if the limits are unknown. */
   readonly limited: LimitedKeys | null;
@@ -92,7 +91,6 @@ export class Reads {
     this.#near = new Near(this.#searches, show);
   }
 
-  /** The keys, bans and overrides of an opened limiter. */
   async limiter(name: string): Promise<object> {
     await this.#checkName(name);
     const [rates, { judged, ...lists }] = await Promise.all([this.#now.keysOf(name), this.#lists.get(name)]);
@@ -204,7 +202,6 @@ export class Reads {
     return this.#near.of(name);
   }
 
-  /** The past denials of a typed key. */
   async past(body: Body): Promise<object> {
     const key = text(body, 'key');
     const dimension = optional(body, 'dimension', text);
@@ -214,7 +211,6 @@ export class Reads {
     return { denials, isCounted: this.#admin.isCounted };
   }
 
-  /** The changes, the newest first. */
   async log(query: URLSearchParams): Promise<object> {
     const since = choice('since', query.get('since') ?? '1d', AGES);
     const name = query.get('name') || undefined;
@@ -278,16 +274,6 @@ async function linesOf(admin: Admin, span: HistoryOptions): Promise<object> {
 const idOf = ({ key, dimension = '' }: Pick<KeyRates, 'key' | 'dimension'>): string =>
   JSON.stringify([dimension, key]);
 
-async function firstOf<T>(items: AsyncIterable<T>, most: number): Promise<T[]> {
-  const found: T[] = [];
-  for await (const item of items) {
-    found.push(item);
-    if (found.length === most) break;
-  }
-  return found;
-}
-
-/** The limiter in a query. */
 export function nameIn(query: URLSearchParams): string {
   return query.get('name') || refuse('name: missing. Pass the name of a limiter.');
 }

@@ -29,7 +29,6 @@ const KEYS_PER_STEP = 100;
 /** The keys that policies deny, by their state. */
 export interface LimitedKeys {
   readonly rows: readonly object[];
-  /** Whether the search ended early. */
   readonly isCut: boolean;
   /** The number of keys that only tiers would deny that the keys do not have, judging by their use. */
   readonly omitted: number;
@@ -48,7 +47,6 @@ export interface Sample {
   readonly keys: readonly { readonly key: ShownKey; readonly remaining: number; readonly limit: number }[];
   /** The number of keys in the sample. */
   readonly count: number;
-  /** Whether the search ended early. */
   readonly isCut: boolean;
 }
 

@@ -175,7 +175,6 @@ export class Service {
     return json(result);
   }
 
-  /** The facts about the visitor and the page. */
   async #visitor(asked: Asked): Promise<object> {
     const operator = checkOperator(await asked.operator());
     const { title, hideKeys } = this.#settings;

@@ -17,13 +17,12 @@ import {
   type OverrideWish,
   type Refused,
 } from 'headgate/admin';
-import { changed, type Changed } from './changes.js';
+import { changed, type Changed, type Note } from './changes.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 
 /** The most lines of an import. Its undo is a change of each of them. */
 const MAX_LINES = 1000;
 
-/** The most lines of an export. */
 const MAX_EXPORTED = 10_000;
 
 const KINDS = ['bans', 'overrides'] as const;
@@ -36,14 +35,12 @@ type Row = {
   readonly key?: unknown;
 } & (BanEffect | OverrideEffect | Refused);
 
-/** The effects of an import. */
 export interface ImportPreview {
   readonly rows: readonly Row[];
   /** The number of lines without an effect: bans that have ended, and facts other than bans. */
   readonly skipped: number;
 }
 
-/** The lines of a limiter, or of all. */
 export async function exportedLines(admin: Admin, query: URLSearchParams): Promise<string> {
   const kind = choice('kind', query.get('kind') ?? '', KINDS);
   const name = query.get('name') || undefined;
@@ -102,7 +99,6 @@ function linesOf(file: string): Line[] {
   return lines;
 }
 
-/** A line with its parsed content. */
 interface Parsed<T> extends Line {
   readonly found: T | Refused;
 }
@@ -158,8 +154,6 @@ const effectOf = (effect: BanEffect | OverrideEffect | Refused): typeof effect =
 
 const foundIn = <T extends object>(lines: readonly Parsed<T>[]): T[] =>
   lines.flatMap(({ found }) => ('error' in found ? [] : [found]));
-
-type Note = { readonly by: string; readonly reason: string };
 
 /** A file that can be shown and imported. */
 interface File {

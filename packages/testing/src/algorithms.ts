@@ -5,7 +5,6 @@ import { pick, some } from './random.js';
 
 /** The facts that the laws check for an algorithm: published, and independent of the implementation. */
 interface Facts {
-  /** The fields in addition to `algorithm` and `limit`. */
   readonly fields: (ranges: Required<Ranges>) => fc.Arbitrary<object>;
   /**
    * The required fields. A window whose end depends on the time of day lasts a year here, so that no window ends during a check.
@@ -105,7 +104,6 @@ const FACTS: Readonly<Record<Algorithm, Facts>> = {
   },
 };
 
-/** Every algorithm. */
 export const ALGORITHMS = Object.keys(FACTS) as readonly Algorithm[];
 
 const factsOf = ({ algorithm = 'sliding-window' }: Policy): Facts => FACTS[algorithm];
@@ -125,7 +123,6 @@ const RANGES: Required<Ranges> = {
   maxDelays: [0, 100, 5_000],
 };
 
-/** Policies of one algorithm, or of several. */
 export function policyOf(
   algorithms: Algorithm | readonly Algorithm[],
   ranges: Ranges = {},
@@ -142,8 +139,7 @@ export function policyOf(
 export const named = (policies: fc.Arbitrary<readonly Policy[]>): fc.Arbitrary<Policy[]> =>
   policies.map((each) => each.map((policy, i) => ({ ...policy, name: `p${i}` })));
 
-/** A plain policy of one algorithm. */
-export function plainPolicy(algorithm: Algorithm, limit: number, window: number): Policy {
+export function plainPolicy(algorithm: Algorithm, limit = 3, window = 60_000): Policy {
   return { algorithm, limit, ...(FACTS[algorithm].plain?.(window) ?? { window }) } as unknown as Policy;
 }
 

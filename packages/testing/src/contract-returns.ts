@@ -1,9 +1,7 @@
-import type { Algorithm, Policy } from 'headgate';
-import { countsSlots, plainPolicy } from './algorithms.js';
+import type { Algorithm } from 'headgate';
+import { countsSlots, plainPolicy as plain } from './algorithms.js';
 import { expectEqual, expectFields } from './expect.js';
 import type { Suite } from './subject.js';
-
-const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
 
 /** Examples of refunds and later charges that every store must handle. */
 export function contractOfReturns(suite: Suite): void {

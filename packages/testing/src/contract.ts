@@ -1,12 +1,10 @@
 import type { Algorithm, Policy } from 'headgate';
-import { drains, plainPolicy, remainingOf } from './algorithms.js';
+import { drains, plainPolicy as plain, remainingOf } from './algorithms.js';
 import type { Check } from './check.js';
 import { expectEqual, expectFields } from './expect.js';
 import { contractOfReturns } from './contract-returns.js';
 import { AWKWARD, LONGEST_KEYS } from './keys.js';
 import { expectExactWait, limiterOn, Suite, type StoreUnderTest } from './subject.js';
-
-const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
 
 /** The times at which the remaining units are checked, s, after 4 of 6 units were charged at 0 s, and the rest at 15 s. */
 const TIMES = [15, 30, 59.999, 66, 74.999, 81] as const;

@@ -13,14 +13,12 @@ export class Mismatch extends Error {
   }
 }
 
-/** A value on one line of a message. */
 export function show(value: unknown): string {
   const text = inspect(value, { depth: 9, breakLength: 120, maxArrayLength: 200, maxStringLength: 200 });
   // fast-check makes some records without a prototype.
   return text.replaceAll('[Object: null prototype] ', '');
 }
 
-/** Expects two values to be deeply and strictly equal. */
 export function expectEqual(what: string, actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected)) throw new Mismatch(what, actual, expected);
 }
@@ -31,7 +29,6 @@ export function expectFields(what: string, actual: object, expected: object): vo
   expectEqual(what, Object.fromEntries(Object.keys(expected).map((name) => [name, given[name]])), expected);
 }
 
-/** Expects a number from `least` to `most`. */
 export function expectWithin(what: string, actual: number | undefined, least: number, most: number): void {
   if (actual !== undefined && actual >= least && actual <= most) return;
   if (least === -Infinity) throw new Mismatch(what, actual, most, `at most ${most}`);

@@ -38,7 +38,6 @@ const LAWS: Readonly<Record<Law, (suite: Suite) => void>> = {
   'law 16, live': lawOfLive,
 };
 
-/** The laws for policies by several dimensions. */
 const MIXED: Partial<Record<Law, (suite: Suite) => void>> = {
   'law 1, bound': boundOfMixed,
   'law 2, retry': retryOfMixed,

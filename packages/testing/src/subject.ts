@@ -10,7 +10,7 @@ import {
 } from 'headgate';
 import type { MaybePromise } from 'headgate/stores';
 import { TestClock } from 'headgate/testing';
-import { ALGORITHMS } from './algorithms.js';
+import { ALGORITHMS, countsSlots, plainPolicy } from './algorithms.js';
 import { makeCheck, makeRandomCheck, type Check, type Randomness } from './check.js';
 import { expectFields } from './expect.js';
 
@@ -46,7 +46,6 @@ export interface StoreUnderTest extends Randomness {
   readonly algorithms?: readonly Algorithm[];
 }
 
-/** A store with its limiter and its clock. */
 export interface World {
   readonly clock: TestClock;
   readonly store: Store;
@@ -110,7 +109,6 @@ export function checkNames(option: string, names: readonly string[], known: read
   throw new RangeError(`${option}: '${unknown}' is unknown. Pass some of: ${list}.`);
 }
 
-/** Collects the checks of one suite for a store. */
 export class Suite {
   readonly checks: Check[] = [];
   readonly algorithms: readonly Algorithm[];
@@ -124,7 +122,11 @@ export class Suite {
     checkNames('algorithms', this.algorithms, ALGORITHMS);
   }
 
-  /** Adds a check of one case. */
+  /** The algorithms whose units are not held. */
+  get quotas(): readonly Algorithm[] {
+    return this.algorithms.filter((each) => !countsSlots(plainPolicy(each)));
+  }
+
   add(name: string, body: (lab: Lab) => Promise<void>): void {
     this.checks.push(makeCheck(this.#name, name, () => inLab(this.subject, body)));
   }

@@ -73,7 +73,6 @@ export interface Trace {
   readonly steps: readonly (readonly [wait: number, tier: number, key: Key, action: TraceAction])[];
 }
 
-/** A store's answer to one step. */
 export interface Answer {
   readonly step: string;
   readonly answer: unknown;
@@ -190,11 +189,9 @@ const IDS_FOR = '1m';
 interface Decided {
   readonly query: Query;
   readonly reply: Reply;
-  /** Whether the reply repeats an earlier one. */
   readonly repeated?: boolean;
 }
 
-/** Whether a decision charged the i-th policy. */
 function wasCharged({ query, reply: { verdicts } }: Decided, i: number): boolean {
   const { set } = query;
   const admitted = (j: number) => admits(waitOf(verdicts, j));
@@ -202,7 +199,6 @@ function wasCharged({ query, reply: { verdicts } }: Decided, i: number): boolean
   return costAt(query, i) > 0 && admitted(i) && (isAdmitted || set.policies[i]!.attempts);
 }
 
-/** The claim of a decision by its number. */
 function claimOf({ query, reply, repeated }: Decided, number: number, units: number) {
   const owner = `o${number}`.padEnd(5, '.');
   return { id: query.id!, step: reply.step, isFirst: !repeated, owner, isLast: units === -100 };

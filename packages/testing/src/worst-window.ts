@@ -1,4 +1,3 @@
-/** An admission of units. */
 export interface Admission {
   /** The time at which the admission takes effect, ms. */
   readonly at: number;

@@ -15,7 +15,6 @@ import { assemble, type Script } from '../../stores/redis/scripts.js';
 /** The number of keys per script call, which then takes well under a millisecond. */
 const KEYS_PER_CALL = 50;
 
-/** The most characters of a key in a message. */
 const MAX_KEY_LENGTH = 100;
 
 /** The error for a key of Headgate that another program has written. */
@@ -25,7 +24,6 @@ export class OtherKeyError extends HeadgateError {}
 export const isUnreadable = (error: unknown): boolean =>
   error instanceof OtherKeyError || /NOPERM/.test(String(error));
 
-/** Calls of the administration to the servers of a client. */
 export class Calls {
   readonly commands: Commands;
   readonly prefix: string;
@@ -44,7 +42,6 @@ export class Calls {
     this.#calls = new ScriptCalls(commands, clock);
   }
 
-  /** The servers, once the client is connected. */
   async servers(): Promise<ReturnType<Commands['servers']>> {
     if (!this.commands.ready()) await this.ask(this.commands.connected());
     return this.commands.servers();

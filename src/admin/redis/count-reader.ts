@@ -13,7 +13,6 @@ import { startsUntil } from '../kept-counts.js';
 import type { MinutesByLimiter, RecentCounts } from '../state.js';
 import type { Calls } from './calls.js';
 
-/** The most counts that are read at a time. */
 const MAX_COUNTS = 5000;
 
 /** Reads the counts of decisions. Counts that were read before are kept, so that a view of each second reads a second's counts. */

@@ -63,7 +63,6 @@ export class OwnBytes {
     return Math.round(sampled + (await bytesOf(counts).catch(() => 0)));
   }
 
-  /** The keys of a server that has few. */
   async #allKeys(ask: (...words: string[]) => Promise<unknown>): Promise<unknown[]> {
     const keys = new Set<unknown>();
     let cursor = '0';

@@ -64,7 +64,6 @@ const CLOCK_TOLERANCE_MS = 60_000;
 /** The reply of PTTL for a missing key. */
 const NO_KEY = -2;
 
-/** The state of limiters in Redis or Valkey. */
 export class RedisState implements State {
   readonly kind = 'redis';
   readonly timeout: number;

@@ -1,7 +1,6 @@
 import type { MaybePromise } from '../../contract/store.js';
 import type { ClientRateLimitInfo } from './types.js';
 
-/** The result of counting one request. */
 export interface Counted {
   /** Requests in the current window, including this request and denied requests. */
   readonly used: number;
@@ -11,7 +10,6 @@ export interface Counted {
   undo(): MaybePromise<void>;
 }
 
-/** Counts requests. */
 export interface Counter {
   count(key: string, limit: number): MaybePromise<Counted>;
   resetKey(key: string): MaybePromise<void>;

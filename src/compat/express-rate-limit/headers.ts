@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import type { Request, Response } from 'express';
 import type { AugmentedRequest, DraftHeadersVersion, RateLimitInfo } from './types.js';
 
-/** The data of the header fields of one decision. */
 export interface FieldData {
   readonly info: RateLimitInfo;
   readonly windowMs: number;
@@ -44,7 +43,6 @@ class Stamp extends Itself {
 /** The properties of requests with decisions of limiters: one property, unless programs set `requestPropertyName`. */
 const properties: string[] = [];
 
-/** Registers the property in which a limiter keeps its decisions. */
 export function keepIn(property: string): void {
   if (!properties.includes(property)) properties.push(property);
 }

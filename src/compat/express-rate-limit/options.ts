@@ -20,7 +20,6 @@ import type {
 } from './types.js';
 import { getValidations, type Validations } from './validations.js';
 
-/** Options with all defaults. */
 export interface Config extends Omit<Options, 'store' | 'standardHeaders'> {
   readonly store: NonNullable<RateLimitOptions['store']>;
   readonly name?: string;
@@ -90,7 +89,7 @@ export function configure(passed: RateLimitOptions | null): Config {
     store: new MemoryStore(),
     validate: validations.enabled,
     ...given,
-    standardHeaders: draftOf(given.standardHeaders),
+    standardHeaders: given.standardHeaders === true ? 'draft-6' : (given.standardHeaders ?? false),
     validations,
     logger,
   };
@@ -110,10 +109,6 @@ function checkOptions(given: RateLimitOptions, validations: Validations): void {
   if (ipv6Subnet !== undefined && typeof ipv6Subnet !== 'function') validations.ipv6Subnet(ipv6Subnet);
   validations.keyGeneratorIpFallback(keyGenerator);
   validations.ipv6SubnetOrKeyGenerator(given);
-}
-
-function draftOf(standardHeaders: Options['standardHeaders'] | undefined): DraftHeadersVersion | false {
-  return standardHeaders === true ? 'draft-6' : (standardHeaders ?? false);
 }
 
 /**

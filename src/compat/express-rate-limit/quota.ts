@@ -8,7 +8,6 @@ import { MAX_UNITS } from '../../common/validate.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo } from './types.js';
 
-/** The maximum number of compiled limits. */
 const MAX_COMPILED_LIMITS = 1000;
 
 /** The maximum number of keys with a count of denials: some 10 MB. */

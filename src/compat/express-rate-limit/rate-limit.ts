@@ -130,7 +130,6 @@ function infoOf({ used, resetTime }: Counted, key: string, limit: number, units:
   return Object.defineProperty(info, 'current', { value: used });
 }
 
-/** Writes the header fields. */
 function setHeaders(response: Response, data: FieldData, { standardHeaders, validations }: Config): void {
   if (standardHeaders) validations.headersDraftVersion(standardHeaders);
   if (standardHeaders === 'draft-7' || standardHeaders === 'draft-8') {

@@ -78,7 +78,6 @@ export class StoreCounter extends Counter {
 /** The effect of a denied request. `renew` begins the window again; `double` at least doubles the remaining wait. */
 export type Penalty = 'renew' | 'double';
 
-/** The maximum number of compiled policies at a time. */
 const MAX_COMPILED_POLICIES = 1000;
 
 /**

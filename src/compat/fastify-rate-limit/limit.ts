@@ -70,7 +70,6 @@ export class Limit {
     };
   }
 
-  /** The hook that limits a request. */
   readonly handle = async (req: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const { seen } = this.#counter;
     if (seen.has(req)) return;

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { exactMilliseconds } from '../../common/duration.js';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
 import { checkChoice } from '../../common/validate.js';
+import { HOOKS } from '../../http/adapters/route-config.js';
 import { DEFAULT_SUBNET, normalizeIP } from './normalize-ip.js';
 import type { errorResponseBuilderContext, RateLimitPluginOptions } from './types.js';
 
@@ -11,8 +12,6 @@ type Fields = Readonly<Record<string, boolean | undefined>>;
 
 /** The options of a limit with all defaults, as a custom store also receives them. */
 export type Params = Readonly<ReturnType<typeof compileParams>>;
-
-const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 
 const DIGITS = /^\d+$/;
 
@@ -34,7 +33,6 @@ export function compileParams(options: RateLimitPluginOptions) {
     groupId: groupOf(options.groupId),
     allowList: (options.allowList || null) as readonly unknown[] | Callback | null,
     keyGenerator: (given ?? ((req) => normalizeIP(req.ip, ipv6Subnet))) as (req: FastifyRequest) => unknown,
-    /** Whether the key is the client's address. */
     keyIsAddress: given === undefined,
     ipv6Subnet,
     continueExceeding: options.continueExceeding === true,

@@ -10,7 +10,7 @@ import type {
 import fastifyPlugin from 'fastify-plugin';
 import { HeadgateError } from '../../common/errors.js';
 import { oncePer } from '../../common/lazy.js';
-import type { RouteRateLimitConfig } from '../../http/adapters/route-config.js';
+import { addHook, type RouteRateLimitConfig } from '../../http/adapters/route-config.js';
 import { routeName } from '../../http/adapters/route-name.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import { redisStore } from '../../stores/redis/redis.js';
@@ -94,7 +94,6 @@ class Plugin {
   readonly #redis: Store | undefined;
   /** The user's custom store, whose children count for routes. */
   readonly #store: FastifyRateLimitStore | undefined;
-  /** The prefix of the limiters' names. */
   readonly #scope: string;
   /** Limits by route name, so that HEAD and GET of a route share a count. */
   readonly #routes = new Map<string, { settings: Settings; limit: Limit }>();
@@ -118,7 +117,6 @@ class Plugin {
     this.own = new Limit(params, this.#counter(params, make));
   }
 
-  /** The limit of a route. */
   ofRoute(route: RouteOptions & { path: string }, settings: Settings): Limit {
     const name = routeName(route);
     const known = this.#routes.get(name);
@@ -128,7 +126,6 @@ class Plugin {
     return limit;
   }
 
-  /** The limit of a decorator's call. */
   ofCall(settings: Settings | undefined): Limit {
     if (typeof settings !== 'object') return this.own;
     return this.#limit(`#${++this.#unnamed}`, settings, {});
@@ -201,21 +198,16 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   fastify.addHook('onRoute', (route) => {
     const settings: unknown = route.config?.rateLimit;
     if (settings === undefined || settings === null) {
-      if (global) addHook(route, plugin.own);
+      if (global) addHook(route, plugin.own.hook, plugin.own.handle);
     } else if (typeof settings === 'object') {
-      addHook(route, plugin.ofRoute(route, settings));
+      const { hook, handle } = plugin.ofRoute(route, settings);
+      addHook(route, hook, handle);
     } else if (settings !== false) {
       throw new HeadgateError('HEADGATE_INVALID_OPTION', 'Unknown value for route rate-limit configuration');
     }
   });
   fastify.addHook('onClose', () => plugin.close());
 };
-
-/** Adds a limit's hook after the route's own hooks. */
-function addHook(route: RouteOptions, { hook, handle }: Limit): void {
-  const hooks = route as unknown as Record<string, unknown>;
-  hooks[hook] = [...[hooks[hook] ?? []].flat(), handle];
-}
 
 /**
  * The plugin of @fastify/rate-limit 11 on Headgate, with the same options, headers, hooks and answers, so that only the import changes.

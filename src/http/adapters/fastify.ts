@@ -8,7 +8,6 @@ import type {
   onRequestHookHandler,
   preParsingHookHandler,
   RouteGenericInterface,
-  RouteOptions,
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from '../../common/decision.js';
@@ -22,7 +21,7 @@ import { nodeResponse } from '../node-response.js';
 import { hasQuota, HTTP_OPTIONS, type HttpOptions } from '../options.js';
 import type { HttpAssembly } from '../compile-options.js';
 import { RouteLimiters } from '../route-limiters.js';
-import type { RouteRateLimitConfig } from './route-config.js';
+import { addHook, HOOKS, type RouteRateLimitConfig } from './route-config.js';
 import { routeName, type Route } from './route-name.js';
 import { checkOptions } from '../../limiter/create-limiter.js';
 import { optionsOf, type Spread } from '../../limiter/options.js';
@@ -31,8 +30,6 @@ import { watchForRoutes } from './missing-plugin.js';
 import type { PolicyText } from '../../contract/policy.js';
 
 export type { HeaderDialect } from '../quota-fields.js';
-
-const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 
 /** The hook that limits a request. A key from the body needs `preHandler`. */
 export type RateLimitHook = (typeof HOOKS)[number];
@@ -115,7 +112,7 @@ const framework: Framework<FastifyRequest, FastifyReply> = {
   getStatus: (reply) => reply.raw.statusCode,
   setStatus: (reply, status) => void reply.code(status),
   // Fastify changes the type of a reply unless the reply has its own serializer.
-  send: (reply, body) => void reply.serializer(asItIs).send(body),
+  send: (reply, body) => void reply.serializer(String).send(body),
   hasEnded: (reply) => nodeResponse.hasEnded(reply.raw),
   hasLeft: (reply) => nodeResponse.hasLeft(reply.raw),
   onEnd: (reply, ended) => nodeResponse.onEnd(reply.raw, ended),
@@ -126,17 +123,12 @@ const framework: Framework<FastifyRequest, FastifyReply> = {
   },
 };
 
-function asItIs(body: unknown): string {
-  return body as string;
-}
-
 /** The innermost plugin of a context. It limits the context's routes. */
 const PLUGIN = Symbol('headgate.plugin');
 
 /** The limiters of a route that run in the plugin's hook. Absent if the route was declared before the plugin was loaded. */
 const FLOWS = Symbol('headgate.flows');
 
-/** A route's `config` in Fastify. */
 interface RouteConfig {
   rateLimit?: RouteLimits | false;
   [FLOWS]?: readonly FastifyFlow[];
@@ -171,7 +163,6 @@ class Plugin {
     return { hook, flow: this.#limiters.of(options, assembly, () => this.own?.limiter) };
   }
 
-  /** The limiters of a route. */
   flowsOf(route: Route, settings: RouteLimits): readonly RouteFlow[] {
     const name = routeName(route);
     const known = this.#routes.get(name);
@@ -196,7 +187,6 @@ class Plugin {
   }
 }
 
-/** The error of an option, with the place of the option. */
 function located(what: string, error: unknown): unknown {
   if (!(error instanceof HeadgateError) || error.message.startsWith(what)) return error;
   return new HeadgateError(error.code, `${what}: ${withoutPage(error.message)}`, { cause: error });
@@ -213,7 +203,6 @@ function hookFor(name: RateLimitHook, hook: Hook): onRequestHookHandler {
   return parsing as unknown as onRequestHookHandler;
 }
 
-/** Runs the limiters in order. */
 function run(flows: readonly FastifyFlow[], request: FastifyRequest, reply: FastifyReply, done: Next): void {
   const [flow, ...others] = flows;
   if (!flow) return done();
@@ -270,8 +259,8 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
     if (settings === undefined || settings === false || innermost(this) !== plugin) return;
     const flows = plugin.flowsOf(route, settings);
     for (const { hook, flow } of flows) {
-      if (hook !== plugin.hook)
-        addHook(route, hook, (request, reply, next) => flow.run(request, reply, next));
+      const limit: Hook = (request, reply, next) => flow.run(request, reply, next);
+      if (hook !== plugin.hook) addHook(route, hook, hookFor(hook, limit));
     }
     const now = flows.filter(({ hook }) => hook === plugin.hook).map(({ flow }) => flow);
     (route as { config?: RouteConfig }).config = { ...config, [FLOWS]: now };
@@ -297,12 +286,6 @@ watchForRoutes((context) => innermost(context as FastifyInstance) !== undefined)
 
 function innermost(fastify: FastifyInstance): Plugin | undefined {
   return (fastify as { [PLUGIN]?: Plugin })[PLUGIN];
-}
-
-/** Adds a hook after those of the route. */
-function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
-  const hooks = route as unknown as Record<string, unknown>;
-  hooks[name] = [...[hooks[name] ?? []].flat(), hookFor(name, hook)];
 }
 
 /**

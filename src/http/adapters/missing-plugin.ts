@@ -23,7 +23,10 @@ export function watchForRoutes(isLimited: (context: Context) => boolean): void {
       if ([settings].flat().some(saysQuota)) routes.push({ url, context: this });
     });
     fastify.addHook('onReady', (done) => {
-      const open = routes.find(({ context }) => !isLimited(context) && !hasOther(context));
+      // The app may have another rate limiter, whose routes also have a `config.rateLimit`.
+      const open = routes.find(
+        ({ context }) => !isLimited(context) && !context.hasDecorator('createRateLimit'),
+      );
       if (open) {
         warnOnce(
           'HEADGATE_PLUGIN_MISSING',
@@ -38,9 +41,4 @@ export function watchForRoutes(isLimited: (context: Context) => boolean): void {
 
 function saysQuota(settings: unknown): boolean {
   return typeof settings === 'object' && settings !== null && hasQuota(settings);
-}
-
-/** Whether the app has another rate limiter, whose routes also have a `config.rateLimit`. */
-function hasOther(context: Context): boolean {
-  return context.hasDecorator('createRateLimit');
 }

@@ -26,7 +26,6 @@ export function expressProxy(request: ExpressRequest): Proxies | undefined {
   return { trusts, headers, peer: socket?.remoteAddress };
 }
 
-/** The needed parts of a Fastify request. */
 export interface FastifyRequest {
   readonly ips?: readonly string[] | undefined;
   readonly headers: Proxies['headers'];
@@ -46,7 +45,6 @@ export function fastifyProxy(request: FastifyRequest): Proxies {
   return { trusts, headers: request.headers, peer: request.socket.remoteAddress };
 }
 
-/** The needed parts of Koa's context. */
 export interface KoaContext {
   readonly app: { readonly proxy: boolean; readonly proxyIpHeader: string; readonly maxIpsCount: number };
   readonly req: {

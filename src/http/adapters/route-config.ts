@@ -1,4 +1,4 @@
-import type { FastifyInstance, RouteRateLimits } from 'fastify';
+import type { FastifyInstance, RouteOptions, RouteRateLimits } from 'fastify';
 
 declare module 'fastify' {
   /** The types of a route's `config.rateLimit`: one property per adapter. */
@@ -18,4 +18,13 @@ export interface RouteRateLimitConfig {
   /** Limiters of this route in place of the plugin's quota, or `false` for no limit. */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- compatible with any type of the other declaration
   rateLimit?: HasRival extends true ? any : RouteRateLimits[keyof RouteRateLimits] | false;
+}
+
+/** The hooks in which a limiter can run. */
+export const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
+
+/** Adds a hook after those of the route. */
+export function addHook(route: RouteOptions, name: (typeof HOOKS)[number], hook: unknown): void {
+  const hooks = route as unknown as Record<string, unknown>;
+  hooks[name] = [...[hooks[name] ?? []].flat(), hook];
 }

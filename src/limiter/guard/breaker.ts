@@ -41,7 +41,6 @@ export class Breaker {
     return down?.takesQuestion() ? undefined : down;
   }
 
-  /** Whether a server, or the whole store, is down. */
   isDown(server: string | undefined): boolean {
     return (this.#downAt(undefined) ?? this.#downAt(server)) !== undefined;
   }
@@ -127,7 +126,6 @@ export class Breaker {
     this.#circuits.get(call?.server)?.answeredLate(wasProbe);
   }
 
-  /** Forgets a closed limiter. */
   unwatch(prober: Prober): void {
     this.listeners.delete(prober);
     this.warners.delete(prober);
@@ -175,5 +173,4 @@ function partsApart(subject: Subject): readonly Subject[] {
   return [...setsByDimension(set).map((part) => ({ set: part.set, key: part.keyOf(key) })), subject];
 }
 
-/** The breaker of a store. */
 export const breakerOf = oncePer((store: Store) => new Breaker(store));

@@ -42,7 +42,6 @@ function waitFor(ready: Promise<void>): Map<Circuit, () => void> {
   return circuits;
 }
 
-/** Learns from calls whether a server is up. */
 export class Circuit {
   readonly server: string | undefined;
   down = false;
@@ -114,7 +113,6 @@ export class Circuit {
       this.giveUp(prober);
   }
 
-  /** Declares a failing server down. */
   giveUp(prober: Prober): void {
     if (this.down || this.failures === 0) return;
     this.#setDown(true);
@@ -138,7 +136,6 @@ export class Circuit {
     if (!this.#timer && !this.#probing) this.#schedule();
   }
 
-  /** Forgets a closed limiter. */
   unwatch(prober: Prober): void {
     this.#probers.delete(prober);
     if (this.#probers.size === 0) this.#stop();

@@ -34,7 +34,6 @@ export interface FailureOptions {
 /** The longest time that a decision may wait for a store, ms. */
 const MAX_TIMEOUT_MS = 60_000;
 
-/** The rows of `FailureOptions`. */
 export const FAILURE_TABLE = {
   onStoreError: choice(['local', 'allow', 'deny', 'throw'], 'local'),
   localShare: number(0, 1, 1, true),

@@ -37,7 +37,6 @@ export interface Kind<S extends Subject, T> {
  */
 export class Question<S extends Subject, T> implements Listener<T> {
   declare readonly asker: Asker;
-  /** The question to the store. */
   declare readonly subject: S;
   declare readonly kind: Kind<S, T>;
   declare readonly call: Call;

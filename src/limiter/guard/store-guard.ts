@@ -46,7 +46,6 @@ export function guarded(store: Store, options: FailureValues, warn: Warn): Store
 /** The reply to a caller whose units will be given back later. */
 const NOTHING: ChangeReply = { ...unanswered(0), charged: [] };
 
-/** Sends a question to the store. */
 type Send<Q, T> = (question: Q) => MaybePromise<T>;
 
 const PROBE: Kind<Query, Reply> = { probes: true };
@@ -101,7 +100,6 @@ class StoreGuard implements Store, Asker {
     return this.#store.remembersIds;
   }
 
-  /** As the guarded store's. */
   get checkDimensions(): Store['checkDimensions'] {
     return this.#store.checkDimensions?.bind(this.#store);
   }

@@ -103,7 +103,6 @@ function isLimited({ policies }: PolicySet): boolean {
   return policies.length > 0;
 }
 
-/** The name of the tier in a change to another tier. */
 export function tierOf(change: OverrideChange): string {
   return (change as { tier: string }).tier;
 }
@@ -118,7 +117,6 @@ export function isOf(by: string | undefined): (policy: CompiledPolicy) => boolea
   return (policy) => by === undefined || policy.by === by || tenantsOf(policy) === by;
 }
 
-/** The dimensions by which each of the sets has a policy. */
 function sharedDimensions(sets: readonly PolicySet[]): string[] {
   const [first, ...others] = sets;
   const dimensions = first ? recordDimensions(first) : [];

@@ -36,7 +36,6 @@ const MAX_SETS = 1000;
 /** The interval at which the override of all keys is read, ms. */
 export const POLL_MS = 1000;
 
-/** A client change of a key. */
 interface KeyChange {
   readonly by: string;
   readonly revision: string;
@@ -46,10 +45,8 @@ interface KeyChange {
   readonly isTier: boolean;
 }
 
-/** The parts of a limiter from which sets are created. */
 export interface SetParts {
   readonly store: Store;
-  /** The limiter's name. */
   readonly name: string;
   readonly tiers: Tiers;
   readonly scope: Scope;
@@ -189,7 +186,6 @@ export class OverriddenSets {
       keyChanges.some((change, i) => change.by === by && (names[i]?.has(name) ?? true));
   }
 
-  /** The client changes in the order of the limiter's dimensions. */
   #keyChanges(changes: ClientChanges): KeyChange[] {
     const names = this.#parts.scope.everything.dimensions?.names ?? [DEFAULT_DIMENSION];
     return names.flatMap((by) => {
@@ -244,7 +240,6 @@ export class OverriddenSets {
   }
 }
 
-/** A set to which overrides apply. */
 function applying(set: PolicySet, change: Partial<PolicySet['overrides']>): PolicySet {
   return { ...set, overrides: { ...(set.overrides ?? AS_CONFIGURED), ...change } };
 }

@@ -21,7 +21,6 @@ import type { Scope } from '../scope.js';
 import { newRevision, type ChangeChecks } from './changes.js';
 import { durationOf, overrideOf, type Override, type OverrideChange, type OverrideNote } from './override.js';
 
-/** The parts of a limiter that a writer needs. */
 export interface WriterParts {
   readonly records: OverrideStore;
   /** The set of all keys. */
@@ -34,7 +33,6 @@ export interface WriterParts {
   readonly onChangeOfAll: () => Promise<void>;
 }
 
-/** A checked change of an override. */
 interface CheckedChange {
   readonly place: OverridePlace;
   readonly entry: string;
@@ -67,7 +65,7 @@ export class OverrideWriter {
       ...(note.reason !== undefined && { reason: note.reason }),
     });
     const place = this.#placeOf(key);
-    const { limits, life } = this.#limitsOf(change, dimensionOf(place));
+    const { limits, life } = this.#limitsOf(change, 'subject' in place ? place.by : undefined);
     warnOfSpans(change, note, this.#parts.warn);
     const json = JSON.stringify({ change, ...(by !== null && { by }), ...(reason !== null && { reason }) });
     return { place, entry: entryText(limits, json), duration, life };
@@ -173,10 +171,6 @@ export function warnOfSpans(change: OverrideChange, note: OverrideNote, warn?: W
     Record<string, unknown>
   > | null)[])
     for (const span of ['window', 'lease']) warnOfSeconds(`override.${span}`, fields?.[span], 'long', warn);
-}
-
-function dimensionOf(place: OverridePlace): string | undefined {
-  return 'subject' in place ? place.by : undefined;
 }
 
 /**

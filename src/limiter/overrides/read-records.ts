@@ -6,7 +6,6 @@ import { overrideOf, type Override } from './override.js';
 
 type Records = UsageReply['records'];
 
-/** Reads the records of a subject from a store without a method for usage. */
 export async function readRecords(store: Store, subject: Subject): Promise<Records> {
   const names = subject.set.overrides ? recordDimensions(subject.set) : [];
   const read = async (by: string) => [by, (await store.overrides!.read({ subject, by }))[0]] as const;

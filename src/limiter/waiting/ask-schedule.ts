@@ -39,7 +39,6 @@ export interface Delay {
 export class AskSchedule {
   /** Whether requests of other processes may wait for the same keys. */
   readonly #hasPeers: boolean;
-  /** The last denial. */
   #denial: LimiterDecision | undefined;
   /** The time before which the store must not be asked again. */
   #notBefore = 0;
@@ -62,7 +61,6 @@ export class AskSchedule {
     this.#hasPeers = hasPeers;
   }
 
-  /** The last denial of a waiter of this line. */
   get denial(): LimiterDecision | undefined {
     return this.#denial;
   }
@@ -77,7 +75,6 @@ export class AskSchedule {
     return this.#notBefore - now;
   }
 
-  /** Delays the next question by a sleep. */
   sleep(ms: number, now: number): void {
     this.#notBefore = now + ms;
   }
@@ -140,7 +137,6 @@ export class AskSchedule {
     return Math.max(1, Math.min(time, LAST_POLL_MS));
   }
 
-  /** Records an admission. */
   admit(decision: LimiterDecision, holdMs: number | undefined): void {
     const { remaining, delayMs } = decision;
     this.#left = remaining;
@@ -166,7 +162,6 @@ export class AskSchedule {
     return left > 0 ? Math.min(LAST_POLL_MS, left) : 0;
   }
 
-  /** Ends the denial. */
   endDenial(): void {
     this.#deniedUntil = 0;
   }

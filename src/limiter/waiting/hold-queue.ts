@@ -143,7 +143,6 @@ export class HoldQueue {
     this.#lines = new WaitingQueues(most, mostPerKey, (key) => new HeldLine(key), giveWay);
   }
 
-  /** The number of requests that are held now. */
   get size(): number {
     return this.#lines.size;
   }
@@ -171,7 +170,6 @@ export class HoldQueue {
     });
   }
 
-  /** Ends every hold. */
   close(): void {
     for (const line of this.#lines) {
       line.stopTimer();

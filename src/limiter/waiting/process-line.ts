@@ -10,7 +10,6 @@ import { LINE_TAG } from '../../stores/keys.js';
 import type { LimiterDecision } from '../decision.js';
 import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../contract/verdicts.js';
 
-/** The number of this process in lines. */
 export const processNumber = lazy(() => randomBytes(6).readUIntBE(0, 6));
 
 /** The position of the first enforced policy of slots, or -1. */
@@ -20,7 +19,6 @@ function slotsAt({ policies }: PolicySet): number {
 
 /** The time of a round, ms: a process may be ahead of another process by its part of the turns in a round. */
 const ROUND_MS = 1000;
-/** Whether tenants share the slots for which requests wait. */
 export function sharesSlots(set: PolicySet): boolean {
   return set.policies[slotsAt(set)]?.share !== undefined;
 }
@@ -35,7 +33,6 @@ export function isOfSharedSlots({ set: { policies }, policy: decider }: LimiterD
 /** The assumed time for which slots are held, ms, until this process has released a slot. */
 const UNKNOWN_HOLD_MS = 100;
 
-/** The question of a process for its turn. */
 export interface LineQuestion {
   readonly process: number;
   /** Whether further requests of the process wait. */

@@ -8,7 +8,6 @@ import { deniedError, fullError, lateError } from './wait-errors.js';
 import { ASKED, HELD, QUEUED, setOf, type Waiter } from './waiter.js';
 import { ASKING, RESTING, SLEEPING, type Watcher, type Gate, type WaitingLine } from './waiting-line.js';
 
-/** The functions of the limiter that waiting uses. */
 export interface Host {
   /** Whether requests of other processes may wait for the same keys. */
   readonly hasPeers: boolean;
@@ -25,10 +24,8 @@ export interface Host {
   ): Promise<LimiterDecision>;
 }
 
-/** The functions of the room that questions use. */
 export interface Members {
   readonly isClosed: boolean;
-  /** Takes a waiter out of its line. */
   remove(line: WaitingLine, link: Link<Waiter>): void;
   /** Takes a waiter out of the line, and rejects the waiter's promise. */
   leave(line: WaitingLine, link: Link<Waiter>, error: unknown): void;
@@ -36,9 +33,7 @@ export interface Members {
   takePlace(line: WaitingLine, link: Link<Waiter>): boolean;
   /** Gives every waiter of a line a place, or rejects its wait. */
   takePlaces(line: WaitingLine): void;
-  /** The gate where a line waits after a denial. */
   gateOf(line: WaitingLine, denial: LimiterDecision): Gate;
-  /** Moves a line to the end of another gate. */
   move(line: WaitingLine, gate: Gate): void;
   /** Removes a gate without lines. */
   close(gate: Gate): void;

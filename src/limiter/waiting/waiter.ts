@@ -19,7 +19,6 @@ export interface Waiter {
   readonly costs: Costs;
   /** The time at which the waiter gives up, by the room's clock. */
   readonly deadline: number;
-  /** The time at which the waiter came. */
   readonly came: number;
   readonly resolve: (decision: LimiterDecision) => void;
   readonly reject: (error: unknown) => void;
@@ -39,7 +38,6 @@ export interface Waiter {
   error: unknown;
 }
 
-/** The set that decides for a waiter. */
 export function setOf({ request, came, deadline }: Waiter, now: number): PolicySet {
   return forWaiting(request.set, deadline - now, now - came);
 }

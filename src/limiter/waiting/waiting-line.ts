@@ -12,7 +12,6 @@ import { DONE, QUEUED, setOf, type Waiter } from './waiter.js';
 export class WaitingLine extends WaitingQueue<Waiter> {
   ids: readonly string[] = [this.key];
   weight = 1;
-  /** The time of the line's last question. */
   askedAt = 0;
   /** The place where the line waits for its turn. Undefined before the line's first waiter. */
   gate: Gate | undefined;
@@ -41,7 +40,6 @@ export class WaitingLine extends WaitingQueue<Waiter> {
     return link;
   }
 
-  /** Takes out a waiter. */
   leave(link: Link<Waiter>): void {
     if (this.next === link) this.next = link.after;
     if (this.newcomer === link) this.newcomer = link.after;
@@ -129,7 +127,6 @@ export class Gate {
     if (line.next && !line.spot) line.spot = this.#round.insert(line, this.#round.last);
   }
 
-  /** Takes out a line. */
   leave(line: WaitingLine): void {
     this.pause(line);
     this.newcomers.delete(line);
@@ -144,7 +141,6 @@ export class Gate {
     line.credit = 0;
   }
 
-  /** Notes a waiter of one of the lines. */
   note({ costs: { cost } }: Waiter): void {
     this.#quantum = Math.max(this.#quantum, cost);
   }

@@ -68,7 +68,6 @@ export class WaitingRoom {
     this.#lines = new WaitingQueues(most, mostPerKey, (key) => new WaitingLine(key), giveWay);
   }
 
-  /** The number of requests that wait now. */
   get size(): number {
     return this.#lines.size;
   }
@@ -190,7 +189,6 @@ export class WaitingRoom {
     for (const gate of [...this.#gates.values()]) this.#questions.wake(gate);
   }
 
-  /** Ends every wait with an error. */
   close(error: HeadgateError): void {
     this.#isClosed = true;
     for (const gate of this.#gates.values()) gate.stopTimer();

@@ -70,7 +70,6 @@ export class Waits {
     return (this.#held = held);
   }
 
-  /** The counts of waiting and held requests. */
   get gauges(): Pick<Gauges, 'waiting' | 'held' | 'maxWaiting'> {
     const [maxWaiting] = this.#setup.waiting;
     return { waiting: this.#room?.size ?? 0, held: this.#held?.size ?? 0, maxWaiting };
@@ -243,7 +242,6 @@ export class Waits {
     await (this.#sleeps ??= new Sleeps(realTiming)).sleep(ms, signal);
   }
 
-  /** Ends all waits. */
   close(): void {
     this.#held?.close();
     this.#sleeps?.close(this.#life.closedError());

@@ -31,27 +31,23 @@ const DENIED_ROW = '{counts}denied:';
 /** The longest wait for a write before the store is closed, ms. */
 const MAX_IDLE_MS = 500;
 
-/** The rows of seconds of a process. */
 const SECONDS = SECONDS_LIFE_MS / 1000;
 
 /** The rows of an hour of denied keys, so that a write changes a small part of them. */
 const DENIED_ROWS = 60;
 const MAX_KEYS_PER_ROW = MAX_KEYS_PER_HOUR / DENIED_ROWS;
 
-/** The row of a minute, with the counts of all limiters. */
 export const minuteRow = (minute: number): string => `${MINUTE_ROW}${minute / MINUTE_MS}`;
 
 /** The row of ten minutes, with the decisions of all limiters. */
 export const stepRow = (start: number): string => `${STEP_ROW}${start / STEP_MS}`;
 
-/** The row of the denials of a key in an hour. */
 export function deniedRow(owner: string, hour: number): string {
   let hash = 0;
   for (let i = 0; i < owner.length; i++) hash = (31 * hash + owner.charCodeAt(i)) >>> 0;
   return `${DENIED_ROW}${hour / HOUR_MS}:${hash % DENIED_ROWS}`;
 }
 
-/** The fields of each limiter in a minute. */
 export type MinuteRow = Record<string, Record<string, number>>;
 
 /** The record of each key in an hour, and its number: see `kept-counts.ts`. */

@@ -8,14 +8,12 @@ export const DENIALS_LIFE_MS = 24 * HOUR_MS;
 /** The most denied keys of an hour. With minutes and causes, 24 hours of them take less than 10 MB. */
 export const MAX_KEYS_PER_HOUR = 540;
 
-/** The most causes of a key in an hour. */
 export const MAX_CAUSES = 8;
 
 /** The most keys that a process keeps until they are written, and that it writes at a time. */
 const MAX_PENDING_KEYS = 2000;
 const MAX_KEYS_PER_WRITE = 50;
 
-/** The denials of a key in one minute by one cause. */
 export interface DenialCount {
   /** The key in the notation of owner texts, with its limiter. */
   readonly owner: string;
@@ -28,7 +26,6 @@ export interface DenialCount {
   last: number;
 }
 
-/** The denials to write. */
 export type DenialCounts = readonly DenialCount[];
 
 /** The cause of a denial in a record: the name of a policy, or a reason after an exclamation mark. It contains no separator. */
@@ -60,7 +57,6 @@ export class PendingDenials {
   }
 }
 
-/** The denials of a key in one hour. */
 export interface KeyDenials {
   first: number;
   last: number;
@@ -94,7 +90,6 @@ export function parseDenials(text: string, hour: number): KeyDenials | undefined
   return { first: Number(times[1]), last: Number(times[2]), causes };
 }
 
-/** Adds denials to those of their key and hour. */
 export function addDenial(known: KeyDenials | undefined, denial: DenialCount): KeyDenials {
   const { minute, cause, count, first, last } = denial;
   if (!known) return { first, last, causes: new Map([[cause, new Map([[minute, count]])]]) };
@@ -110,7 +105,6 @@ export function addDenial(known: KeyDenials | undefined, denial: DenialCount): K
 export const leastOf = (numbers: Iterable<readonly [key: string, number: number]>) =>
   [...numbers].reduce((a, b) => (b[1] < a[1] ? b : a));
 
-/** The start of the hour of a time. */
 export const hourOf = (time: number): number => time - (time % HOUR_MS);
 
 /** The hours whose records are kept, the oldest first. */

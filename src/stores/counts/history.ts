@@ -2,7 +2,6 @@ import type { MinuteFields } from './sink.js';
 import type { CountedLimiter } from './traffic-counts.js';
 import { noUse } from './use-histogram.js';
 
-/** The most limiters with a history. */
 export const MAX_HISTORIES = 1000;
 
 /** The time for which the counts of a minute are kept, ms. */
@@ -14,7 +13,6 @@ export const DAY_LIFE_MS = 24 * HISTORY_LIFE_MS;
 /** The time for which the counts of each second are kept, ms. */
 export const SECONDS_LIFE_MS = 60_000;
 
-/** No counts. */
 function emptyMinute(): MinuteCounts {
   return {
     ...{ admitted: 0, denied: 0, degraded: 0 },
@@ -22,7 +20,6 @@ function emptyMinute(): MinuteCounts {
   };
 }
 
-/** The counts of one limiter in one minute. */
 export interface MinuteCounts {
   admitted: number;
   denied: number;
@@ -84,12 +81,17 @@ export class History {
   }
 }
 
-/** Adds the counts of one minute to those of another. */
-function join(to: Map<string, Map<string, number>>, from: MinuteFields): void {
+/** Adds counts to others. @param most the most limiters @param isKept whether a field is added */
+export function join(
+  to: Map<string, Map<string, number>>,
+  from: MinuteFields,
+  most = Infinity,
+  isKept: (field: string) => boolean = () => true,
+): void {
   for (const [name, fields] of from) {
     const own = to.get(name) ?? new Map<string, number>();
-    to.set(name, own);
-    for (const [field, by] of fields) own.set(field, (own.get(field) ?? 0) + by);
+    if (to.size < most) to.set(name, own);
+    for (const [field, by] of fields) if (isKept(field)) own.set(field, (own.get(field) ?? 0) + by);
   }
 }
 

@@ -8,7 +8,7 @@ import {
   type DenialCounts,
   type KeyDenials,
 } from './denials.js';
-import { DAY_LIFE_MS, HISTORY_LIFE_MS, isOfDay, MAX_HISTORIES, SECONDS_LIFE_MS } from './history.js';
+import { DAY_LIFE_MS, HISTORY_LIFE_MS, isOfDay, join, MAX_HISTORIES, SECONDS_LIFE_MS } from './history.js';
 import type { Counted, CountSink, MinuteFields } from './sink.js';
 import { HOUR_MS, MINUTE_MS, STEP_MS } from './times.js';
 
@@ -56,7 +56,6 @@ export class KeptCounts implements CountSink {
     return length === MINUTE_MS ? this.#minutes : this.#steps;
   }
 
-  /** The denials of a key in an hour. */
   denialsOf(owner: string, hour: number): KeyDenials | undefined {
     return this.#hours.get(hour)?.records.get(owner);
   }
@@ -67,8 +66,8 @@ export class KeptCounts implements CountSink {
       ...this.#seconds.filter((each) => each.at > at - SECONDS_LIFE_MS && each.at <= at),
       { at, counted },
     ];
-    addFields(this.#minutes, minutes, start - (start % MINUTE_MS), () => true);
-    addFields(this.#steps, minutes, start - (start % STEP_MS), isOfDay);
+    join(limitersAt(this.#minutes, start - (start % MINUTE_MS)), minutes, MAX_HISTORIES);
+    join(limitersAt(this.#steps, start - (start % STEP_MS)), minutes, MAX_HISTORIES, isOfDay);
     for (const each of this.#minutes.keys())
       if (each < at - HISTORY_LIFE_MS - MINUTE_MS) this.#minutes.delete(each);
     for (const each of this.#steps.keys()) if (each < at - DAY_LIFE_MS - STEP_MS) this.#steps.delete(each);
@@ -95,18 +94,8 @@ export class KeptCounts implements CountSink {
   }
 }
 
-/** Adds fields to those of a time. @param isKept whether a field is kept for this time */
-function addFields(
-  times: Times,
-  added: MinuteFields,
-  start: number,
-  isKept: (field: string) => boolean,
-): void {
+function limitersAt(times: Times, start: number): Map<string, Map<string, number>> {
   const limiters = times.get(start) ?? new Map<string, Map<string, number>>();
   times.set(start, limiters);
-  for (const [name, fields] of added) {
-    const own = limiters.get(name) ?? new Map<string, number>();
-    if (limiters.size < MAX_HISTORIES) limiters.set(name, own);
-    for (const [field, by] of fields) if (isKept(field)) own.set(field, (own.get(field) ?? 0) + by);
-  }
+  return limiters;
 }

@@ -13,7 +13,6 @@ export interface CountedLatency {
   readonly late?: number;
 }
 
-/** Counts the latencies of answers. */
 export class LatencyHistogram {
   #buckets = new Map<number, number>();
   #late = 0;

@@ -2,7 +2,6 @@ import type { DenialCounts } from './denials.js';
 import type { CountedLimiter } from './traffic-counts.js';
 import type { CountedLatency } from './latency-histogram.js';
 
-/** The counts of one process and second. */
 export interface Counted {
   readonly id: string;
   /** The number of decisions that a sampled key represents, or 1 if all keys were counted. */
@@ -35,7 +34,6 @@ export interface StoreHealth {
 /** The counts of some seconds by limiter, then by field: see `history.ts`. */
 export type MinuteFields = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
-/** The place to which a process writes its counts. */
 export interface CountSink {
   /** False after the store has refused the counts for lack of permission. */
   readonly isPermitted: boolean;

@@ -17,7 +17,6 @@ const MAX_BUSY_KEYS = 20;
 /** The counts of a key: admitted and denied decisions, and the policy of the last denial, or the reason of one by no policy. */
 export type CountedKey = [admitted: number, denied: number, policy?: string | null, reason?: string];
 
-/** The counts of a key in this process, with the denials by cause. */
 interface KeyCounts {
   readonly counts: CountedKey;
   causes?: Map<string, number>;
@@ -39,7 +38,6 @@ export interface CountedLimiter {
   readonly now?: readonly [waiting: number, held: number, maxWaiting: number, slots: number];
 }
 
-/** The counts of a limiter until the next message. */
 export class LimiterCounts {
   #admitted = 0;
   #denied = 0;
@@ -65,7 +63,7 @@ export class LimiterCounts {
     else this.#denied++;
     if (degraded) this.#degraded++;
     // The policies of a wait that ended without an admission may admit the request.
-    const isOfWait = reason !== undefined && gaveUp(reason);
+    const isOfWait = reason === 'wait-timeout' || reason === 'queue-full' || reason === 'aborted';
     if (!degraded && !isOfWait && (reason === undefined || decision.policy !== undefined))
       this.use.add(decision, times > 0);
     let isOfPolicy = false;
@@ -80,7 +78,6 @@ export class LimiterCounts {
     if (times > 0) this.#addKey(decision, times, isOfWait);
   }
 
-  /** Counts the key by which a decision was made. */
   #addKey(decision: CountedDecision, times: number, isOfWait: boolean): void {
     const { allowed, policy, reason } = decision;
     const which = allowed ? 0 : 1;
@@ -155,9 +152,6 @@ function increment(counts: Map<string, number>, name: string): void {
 }
 
 /** Whether the end of a wait is the reason. */
-function gaveUp(reason: CountedDecision['reason']): boolean {
-  return reason === 'wait-timeout' || reason === 'queue-full' || reason === 'aborted';
-}
 
 /** The notation of a counted key. The key of a tenant is that of `tenantOf`. */
 function textIn(dimension: string, key: string, text: KeyText): string {

@@ -24,10 +24,8 @@ export interface CountOptions {
   sample?: number | undefined;
 }
 
-/** The rows of `CountOptions`. */
 export const COUNT_TABLE = { sample: integer(1, 10_000, 16) } satisfies OptionTable<CountOptions>;
 
-/** The most limiters that are counted. */
 const MAX_LIMITERS = 100;
 
 /** The decisions of a second whose keys are all counted. Beyond them keys are sampled. */

@@ -1,7 +1,6 @@
 import type { CountedDecision } from '../../contract/announcement.js';
 import type { UsedKeys } from './used-keys.js';
 
-/** The number of levels. */
 const LEVELS = 16;
 
 /** The level of keys that wanted more than all of the capacity, and were denied. */
@@ -21,10 +20,8 @@ export const USE_LEVELS: readonly number[] = Array.from({ length: LEVELS }, (_, 
 /** A count of zero for each level, and for denials. */
 export const noUse = (): number[] => Array<number>(LEVELS + 1).fill(0);
 
-/** The least use of each level. */
 const LEAST_USES = USE_LEVELS.map((level) => level || Number.MIN_VALUE);
 
-/** The counts of a policy, and the windows of its keys. */
 interface PolicyUse {
   readonly levels: number[];
   readonly keys: ReturnType<UsedKeys['of']>;
@@ -41,7 +38,6 @@ export class UseHistogram {
     this.#used = used;
   }
 
-  /** The counts of each level, by policy. */
   get levels(): ReadonlyMap<string, readonly number[]> {
     return new Map([...this.#policies].map(([name, { levels }]) => [name, levels]));
   }

@@ -21,7 +21,6 @@ export class UsedKeys {
     this.#clock = clock;
   }
 
-  /** The keys of a policy. */
   of(limiter: string, policy: string): Map<string, Window> {
     const id = JSON.stringify([limiter, policy]);
     let keys = this.#policies.get(id);

@@ -13,7 +13,6 @@ export type Synchronous = 'off' | 'normal' | 'full';
 /** 'hgat' in ASCII, which distinguishes files of Headgate from those of other programs. */
 const APPLICATION_ID = 0x68676174;
 
-/** The version of the table below. */
 const SCHEMA_VERSION = 1;
 
 /** Names are compared byte by byte. Rows are stored in the index itself, so a write changes one page. */
@@ -40,7 +39,6 @@ const WRITES_PER_SWEEP = 16;
 /** The size of the pages of a new file, bytes. A decision writes one page to the log. */
 const PAGE_BYTES = 1024;
 
-/** An open database with its prepared statements. */
 export class SqliteHandle {
   readonly #database: SqliteDatabase;
   readonly #path: string | undefined;

@@ -8,7 +8,6 @@ export interface SqliteDatabase {
   close(): unknown;
 }
 
-/** The class of a driver. */
 export type DatabaseClass<T extends SqliteDatabase = SqliteDatabase> = new (path: string) => T;
 
 /** A prepared statement of either driver. */

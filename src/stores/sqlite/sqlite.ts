@@ -48,7 +48,6 @@ export interface SqliteStoreOptions {
   clock?: Clock | undefined;
 }
 
-/** The rows of `SqliteStoreOptions`. */
 export const SQLITE_TABLE = {
   synchronous: choice(['off', 'normal', 'full'], 'normal'),
   hashKeys: hashKeysOption(),
@@ -88,14 +87,12 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   return store;
 }
 
-/** The parts of a store in a file, for the administration. */
 export interface SqliteFile extends DatabaseParts {
   readonly transactions: Transactions;
 }
 
 const files = new WeakMap<Store, SqliteFile>();
 
-/** The file of a store. Undefined for other stores. */
 export function sqliteFileOf(store: Store): SqliteFile | undefined {
   return files.get(store);
 }
@@ -149,7 +146,6 @@ function explained<T>(path: string, open: () => T): T {
 /** Types of file systems on Linux without locks between machines, or without shared memory: NFS, SMB, CIFS, SMB 2. */
 const NETWORK_FILE_SYSTEMS = [0x6969, 0x517b, 0xff534d42, 0xfe534d42];
 
-/** Whether a text is the URL of a server. */
 export function isUrl(text: string): boolean {
   return /^(?!file:)[a-z][\w+.-]+:\/\//i.test(text);
 }

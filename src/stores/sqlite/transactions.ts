@@ -89,7 +89,6 @@ export class Transactions {
     return this.#clock;
   }
 
-  /** Resolves when all updates have ended. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#queue = dropBackground(this.#queue);

@@ -1,14 +1,12 @@
 import { exactMilliseconds, type AdminWarning, type BanResult } from 'headgate/admin';
-import { keyOptionsOf, namesOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
+import { keyOptionsOf, namesOf, noteOf, type CliCommand, type NamesOptions } from '../command.js';
 import { usageError } from '../errors.js';
 import { duration as showTime, printable } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { withAdmin } from '../open.js';
 
-interface Options extends Omit<Shared, 'name'> {
-  readonly name?: readonly string[];
-  readonly allLimiters?: boolean;
+interface Options extends NamesOptions {
   readonly for?: string;
 }
 
@@ -59,7 +57,6 @@ interface Results<T> {
   readonly text: (result: T) => string;
 }
 
-/** Writes the results of a change in one limiter, or in several. */
 export async function writeResults<T extends { readonly warnings: readonly AdminWarning[] }>(
   io: Io,
   results: readonly T[],

@@ -11,7 +11,6 @@ interface Around {
   readonly aroundMs: number;
 }
 
-/** The most changes that are read. */
 const MAX_READ = 5000;
 
 /** Changes that begin and end a state. */

@@ -100,7 +100,6 @@ function overridesText({ overrides }: Configuration, overridden: LimiterView['ov
   return `of ${many(keys, 'key')}${all === null ? '' : `, of all: ${changeText(all)}`}`;
 }
 
-/** The maximum number of instances in a message. */
 const MAX_NAMED = 3;
 
 function whereText({ instances }: Configuration): string {

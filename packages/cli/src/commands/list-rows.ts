@@ -4,14 +4,11 @@ import { duration, printable, share, type Table, untilSlot } from '../format.js'
 import type { Io } from '../io.js';
 import { showKey } from '../keys.js';
 
-/** The form of a list. */
 export interface Look {
   readonly io: Io;
-  /** Whether the keys have their use of each policy. */
   readonly isByUse: boolean;
 }
 
-/** The columns of keys. */
 export const columnsFor = ({ io: { colors }, isByUse }: Look): Table<KeyVerdictFind> => ({
   key: showKey,
   state: (find) => {
@@ -45,7 +42,6 @@ function useText(verdict: PolicyVerdict): string {
   return `${verdict.name}: ${used} of ${quota} used (${share(used, quota)})`;
 }
 
-/** The tier in which a key is judged. */
 const inTier = ({ tier }: { tier?: string }): string =>
   tier === undefined ? '' : ` in tier ${printable(tier)}`;
 

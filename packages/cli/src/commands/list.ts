@@ -18,7 +18,6 @@ import { warnIfNothing } from '../nothing.js';
 import { withAdmin } from '../open.js';
 import { columnsFor, type Look } from './list-rows.js';
 
-/** The default number of keys per step. */
 const KEYS_PER_STEP = 500;
 
 interface Options extends Shared {
@@ -33,7 +32,6 @@ interface Options extends Shared {
 /** The maximum number of keys per step. With more, the server would not serve other clients for milliseconds. */
 const MAX_KEYS_PER_STEP = 10_000;
 
-/** The most limiters in a sentence. */
 const MAX_NAMES = 5;
 
 /** The default of `--limit` for people, rows. */
@@ -122,7 +120,6 @@ async function list(options: Options, io: Io): Promise<void> {
 
 const percent = (share: number): string => `${Math.floor(100 * share)} %`;
 
-/** The kinds of facts that the flags select. */
 function kindsOf({
   limited = false,
   banned = false,
@@ -165,23 +162,18 @@ const omittedText = (omitted: number): string =>
 
 type Order = (a: KeyVerdictFind, b: KeyVerdictFind) => number;
 
-interface Found {
-  readonly finds: AsyncIterable<KeyVerdictFind>;
-  /** The order of the rows of a table. */
-  readonly order: Order;
-}
-
 interface Printed {
   readonly search: KeySearch;
+  readonly finds: AsyncIterable<KeyVerdictFind>;
+  readonly order: Order;
   /** The maximum number of facts other than bans. */
   readonly most: number;
-  /** The keys that are written after the facts. */
   readonly lately: DeniedLately | undefined;
 }
 
 /** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. @returns the number of limited keys */
 async function print(
-  { search, finds: found, order, most, lately }: Found & Printed,
+  { search, finds: found, order, most, lately }: Printed,
   io: Io,
   clear: () => unknown,
 ): Promise<number> {

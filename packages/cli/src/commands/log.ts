@@ -78,7 +78,6 @@ function actionsOf({ action }: Options): readonly Action[] {
   });
 }
 
-/** The columns of the whole log. */
 const COLUMNS = {
   'when (UTC)': ({ at }) => utc(at.toISOString()),
   what: ({ action, undoes, undoneBy }) =>
@@ -96,19 +95,16 @@ const COLUMNS = {
 
 type Column = keyof typeof COLUMNS;
 
-/** The changes as a table. */
 export const changesTable = (changes: readonly LoggedChange[], io: Io): string =>
   table(io, COLUMNS_OF_CHANGES, changes);
 
 const COLUMNS_OF_CHANGES: Table<LoggedChange> = (({ limits: _, ...columns }) => columns)(COLUMNS);
 
-/** A part of the log. */
 interface Part {
   readonly actions: readonly Action[];
   readonly columns: readonly Column[];
   /** Whether to omit bans by denials. */
   readonly isByHand?: boolean;
-  /** The sentence for an empty log. */
   readonly none: string;
 }
 

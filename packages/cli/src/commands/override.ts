@@ -217,7 +217,6 @@ const bansJson = (field: 'stillBanned' | 'unbanned', { [field]: bans }: Override
     ? {}
     : { [field]: bans.map(({ bannedForMs, ...whose }) => ({ ...whoseJson(whose), bannedForMs })) };
 
-/** The most keys in a sentence. */
 const MAX_NAMED = 10;
 
 /** The keys that denials have banned since the override began. */
@@ -244,7 +243,6 @@ function sentence(
   return `${owner} ${has} ${changeText(change)} ${where}, ${end}${replaced ? ', in place of an earlier override' : ''}.`;
 }
 
-/** A change as text for people. */
 export function changeText(change: unknown): string {
   if (typeof change === 'string') return printable(change);
   const { tier } = change as { tier?: unknown };

@@ -71,10 +71,6 @@ async function print(view: KeyView, io: Io): Promise<void> {
   await writeAnswer(io, document, () => text(heading, view, io));
 }
 
-function banText({ bannedForMs, bannedBy: by, banReason: reason }: KeyView): string {
-  return `banned for ${duration(bannedForMs)}${byText(by, reason)}`;
-}
-
 function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>): string {
   const owner = all ? 'All keys have other limits' : 'The key has limits of its own';
   const end = until === undefined ? 'without an end' : `until ${utc(until.toISOString())} (UTC)`;
@@ -83,12 +79,12 @@ function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['o
 }
 
 function text(heading: string, outlook: KeyView, io: Io): string {
-  const { cost, allowed, reason, bannedForMs, stored, policies } = outlook;
+  const { cost, allowed, reason, bannedForMs, bannedBy, banReason, stored, policies } = outlook;
   const { green, red, yellow } = io.colors;
   const unknown = yellow(stored ? 'unknown limits' : 'nothing stored');
   const answer = allowed === null ? unknown : allowed ? green('allowed') : red(`denied (${reason})`);
   const lines = [`${heading}, a request of cost ${cost}: ${answer}`];
-  if (bannedForMs > 0) lines.push(banText(outlook));
+  if (bannedForMs > 0) lines.push(`banned for ${duration(bannedForMs)}${byText(bannedBy, banReason)}`);
   if (outlook.override) lines.push(overrideText(outlook.override));
   if (policies.length === 0 && allowed) lines.push('The plan is unlimited: no policy applies.');
   else if (!stored) {

@@ -101,10 +101,9 @@ function comparedTo(
   if (texts) return parsePolicies(texts, '--compare');
   if (file === undefined) return undefined;
   const option = '--compare-policies';
-  return readOneLimits({ ...(name !== undefined && { name }), policies: file, option }, io)?.policies;
+  return readOneLimits({ name, policies: file, option }, io)?.policies;
 }
 
-/** The number of plotted clients. */
 const PLOTTED = 6;
 
 /** Leaves out concurrency policies, which cannot be replayed, unless there are no others. */

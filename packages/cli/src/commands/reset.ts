@@ -7,7 +7,7 @@ import {
   type ResetResult,
   useIn,
 } from 'headgate/admin';
-import { keyOptionsOf, namesOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
+import { keyOptionsOf, namesOf, noteOf, type CliCommand, type NamesOptions } from '../command.js';
 import { duration, printable, quoted } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
@@ -15,9 +15,7 @@ import { givenLimits, readOneLimits } from '../limits.js';
 import { withAdmin } from '../open.js';
 import { writeResults } from './ban.js';
 
-interface Options extends Omit<Shared, 'name'> {
-  readonly name?: readonly string[];
-  readonly allLimiters?: boolean;
+interface Options extends NamesOptions {
   readonly scan?: boolean;
 }
 
@@ -45,10 +43,7 @@ async function reset(given: string, options: Options, io: Io): Promise<void> {
   const { tier, scan = false, policy, policies } = options;
   const key = keyOptionsOf(options, given);
   const note = noteOf(options, io);
-  const limitsOf = (name: string) =>
-    givenLimits(
-      readOneLimits({ name, ...(policy && { policy }), ...(policies !== undefined && { policies }) }, io),
-    );
+  const limitsOf = (name: string) => givenLimits(readOneLimits({ name, policy, policies }, io));
   // Limits that cannot be read are refused before the connection.
   if (names !== 'all') names.forEach(limitsOf);
   await withAdmin(options, io, async (admin) => {
@@ -128,7 +123,6 @@ const json = (result: ResetResult): object => {
 
 const text = (result: ResetResult): string => `${chargesText(result)}${banText(result)}\n`;
 
-/** Describes the charges that were forgotten. */
 export function chargesText(result: Omit<ResetResult, 'banned' | 'bannedForMs'>): string {
   const { policies, name } = result;
   const [key, where] = [show(result), printable(name)];

@@ -1,3 +1,4 @@
+import { DEFAULT_DIMENSION } from 'headgate/admin';
 import { collect, type CliCommand } from '../command.js';
 import { orUsage, usageError } from '../errors.js';
 import { quoted } from '../format.js';
@@ -8,7 +9,7 @@ import { Measure } from '../replay/measure.js';
 import { forEachRequest, type Logs } from '../replay/logs.js';
 import { addLogOptions, LOGS_HELP, readLogs, wordsOf, type LogOptions } from '../replay/options.js';
 import { loggedKeys } from '../replay/dimensions.js';
-import { DEFAULT_DIMENSION, MEASURED } from '../replay/policies.js';
+import { MEASURED } from '../replay/policies.js';
 import { shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
 import { Check, suggest as suggestFrom, type Suggestions } from '../replay/suggest.js';
 import { suggestText } from '../replay/terminal.js';
@@ -20,7 +21,6 @@ interface Options extends LogOptions {
   readonly policy?: readonly string[];
 }
 
-/** The maximum number of policies of a limiter. */
 const MAX_WINDOWS = 32;
 
 export function register(program: CliCommand, io: Io): void {

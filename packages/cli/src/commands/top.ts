@@ -93,7 +93,8 @@ function text({ spanMs, instances, isSampled, limiters }: Traffic, io: Io, heigh
     ...(isSampled ? ['the numbers of keys are estimates'] : []),
   ];
   const table = columns(io, ['', 'admitted/s', 'denied/s', 'total/s', 'denied by'], rows);
-  const lines = height === undefined ? table : cutLines(table, io.width);
+  // A long line would otherwise take two lines of the terminal.
+  const lines = height === undefined ? table : table.replace(/^.*$/gm, (line) => cut(line, io.width));
   return `${lines}\n${[`${many(instances, 'instance')}, the last ${spanMs / 1000} seconds`, ...notes].join('; ')}.\n`;
 }
 
@@ -109,11 +110,6 @@ function fit(details: readonly string[][][], lines: number): string[][][] {
     left -= kept.length;
     return kept;
   });
-}
-
-/** Cuts long lines, which would otherwise take two lines of the terminal. */
-function cutLines(table: string, width: number): string {
-  return table.replace(/^.*$/gm, (line) => cut(line, width));
 }
 
 function headOf({ name, admitted, denied }: LimiterRates, io: Io): string[] {
@@ -149,7 +145,6 @@ function waitsOf({ waiting, held, slots }: Pick<LimiterRates, 'waiting' | 'held'
   return texts.length > 0 ? [[`  ${texts.join(', ')}`, '', '', '', '']] : [];
 }
 
-/** The admitted, the denied and all requests a second. */
 const ratesText = ({ admitted, denied }: Rates, io: Io): string[] => [
   String(admitted),
   deniedText(denied, io),

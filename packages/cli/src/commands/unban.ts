@@ -1,6 +1,6 @@
 import type { UnbanResult } from 'headgate/admin';
 import { count, duration, many, printable } from '../format.js';
-import { keyOptionsOf, namesOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
+import { keyOptionsOf, namesOf, noteOf, type CliCommand, type NamesOptions } from '../command.js';
 import { usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
@@ -9,9 +9,7 @@ import { withAdmin } from '../open.js';
 import { writeResults } from './ban.js';
 import { chargesText } from './reset.js';
 
-interface Options extends Omit<Shared, 'name' | 'tier'> {
-  readonly name?: readonly string[];
-  readonly allLimiters?: boolean;
+interface Options extends NamesOptions {
   readonly fresh?: boolean;
 }
 
@@ -41,10 +39,8 @@ async function unban(given: string, options: Options, io: Io): Promise<void> {
   const { fresh = false, policy, policies } = options;
   if (!fresh && (policy ?? policies) !== undefined)
     throw usageError('--policy, --policies: only --fresh reads them. Pass --fresh, too, or omit them.');
-  const name = names !== 'all' && names.length === 1 ? { name: names[0]! } : {};
-  const limits = givenLimits(
-    readOneLimits({ ...name, ...(policy && { policy }), ...(policies !== undefined && { policies }) }, io),
-  );
+  const name = names !== 'all' && names.length === 1 ? names[0] : undefined;
+  const limits = givenLimits(readOneLimits({ name, policy, policies }, io));
   await withAdmin(options, io, async (admin) => {
     const results = await admin.unbanIn(names, given, { ...key, ...note, ...limits, fresh });
     await writeResults(io, results, { json, text });

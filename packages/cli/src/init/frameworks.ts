@@ -1,6 +1,5 @@
 // The lines that `headgate init` adds, by framework.
 
-/** The lines for an application. */
 export interface Framework {
   readonly title: string;
   /** Matches the line that makes the application. The first group is its indentation, the second its name. */
@@ -14,7 +13,6 @@ export interface Framework {
   call(app: string, policy: string): string[];
 }
 
-/** The comment above the call. */
 const NOTE = [
   '// For each client address. Behind a proxy, the framework must trust it:',
   '// https://github.com/headgate/headgate/blob/main/docs/proxies.md',

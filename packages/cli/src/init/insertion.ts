@@ -53,7 +53,6 @@ export function insertionsOf(file: string, text: string, framework: Framework, p
   ];
 }
 
-/** The text with the lines. */
 export function inserted(text: string, insertions: readonly Insertion[]): string {
   const lines = text.split('\n');
   for (const { after, lines: added } of insertions.toReversed()) lines.splice(after, 0, ...added);

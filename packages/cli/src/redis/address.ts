@@ -2,7 +2,6 @@ import { createConnection, isIP } from 'node:net';
 import { usageError } from '../errors.js';
 import { withinLimit } from '../time-limit.js';
 
-/** The parts of a server's URL. */
 export interface Address {
   readonly host: string;
   readonly port: number;
@@ -12,7 +11,6 @@ export interface Address {
   readonly tls: boolean;
 }
 
-/** The settings of a connection. */
 export interface Target {
   readonly address: Address;
   readonly cluster: boolean;
@@ -82,7 +80,6 @@ export function serverName({ host }: Address): { servername?: string } {
   return isIP(host) === 0 ? { servername: host } : {};
 }
 
-/** The time that is left of a time limit, ms. */
 const timeLeft = ({ timeout, deadline = Infinity }: Target): number =>
   Math.max(1, Math.min(timeout, deadline - performance.now()));
 

@@ -2,7 +2,6 @@ import { CliError, failure, usageError } from '../errors.js';
 import { PROBE_SHARE, showAddress, speaksPlainly, within, type Target } from './address.js';
 import { loadOpener, type Connection } from './packages.js';
 
-/** A connection to a server that has answered. */
 export interface Connected extends Connection {
   /** The time from the beginning until the server had answered, ms. */
   readonly connectMs: number;
@@ -103,7 +102,6 @@ export function explain(error: unknown, { address }: Target): unknown {
   return new CliError('UNREACHABLE', `${said(`cannot be reached: ${text}`)}. ${question}`, error);
 }
 
-/** The messages of an error and of its causes, each once. */
 function textsOf(error: unknown): string[] {
   const texts = new Set<string>();
   for (let at: unknown = error; at instanceof Error; at = at.cause) {

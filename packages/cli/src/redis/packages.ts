@@ -7,7 +7,6 @@ import { serverName, within, type Target } from './address.js';
 /** A client of one of the packages, with the commands' additions to the store's requirements. */
 export interface Connection {
   readonly client: RedisClient;
-  /** Runs a command on a single server. */
   call(command: string, ...args: string[]): Promise<unknown>;
   close(): void;
 }
@@ -40,7 +39,6 @@ export function loadOpener(cwd: string, sentinel: boolean): Open {
   );
 }
 
-/** The parts of ioredis or iovalkey that are used. */
 interface Ioredis {
   readonly Redis?: new (options: object) => IoredisClient;
   readonly Cluster?: new (nodes: object[], options: object) => IoredisClient;
@@ -129,7 +127,6 @@ async function logIn(client: IoredisClient, { address }: Target): Promise<void> 
   if (database !== 0) await client.call('SELECT', String(database));
 }
 
-/** The parts of the package `redis` that are used. */
 interface NodeRedis {
   createClient(options: object): NodeRedisClient;
   createCluster(options: object): NodeRedisClient;

@@ -1,8 +1,8 @@
 import type { Key, Policy } from 'headgate';
+import { DEFAULT_DIMENSION } from 'headgate/admin';
 import { dimensionOf } from '../command.js';
 import { usageError } from '../errors.js';
 import { prefixOf } from '../keys.js';
-import { DEFAULT_DIMENSION } from './policies.js';
 
 /** The fields of a log that make the key of a dimension. */
 export interface LoggedKey {
@@ -33,7 +33,6 @@ export function loggedKeys(texts: readonly string[] = ['ip']): LoggedKey[] {
   return keys;
 }
 
-/** The dimensions of policies. */
 export const dimensionsOf = (policies: readonly Policy[]): string[] => [
   ...new Set(policies.map(({ by = DEFAULT_DIMENSION }) => by)),
 ];

@@ -28,7 +28,6 @@ export class Doubts {
   readonly #lacking = new Map<MatchedPart, number>();
   #lines = 0;
 
-  /** Notes the time of a request that counts. */
   request(time: number): void {
     this.requests += 1;
     if (time < this.#first) this.#first = time;
@@ -37,7 +36,6 @@ export class Doubts {
       this.#unit = this.#unit === DAY ? HOUR : this.#unit === HOUR ? MINUTE : 1;
   }
 
-  /** Notes a client that was looked for by address. */
   client(text: string, isOdd: boolean, isNamed: boolean): void {
     this.#clients += 1;
     this.#named = isNamed;

@@ -12,7 +12,6 @@ import { usageError } from '../errors.js';
 import { dimensionsOf } from './dimensions.js';
 import { countsSlots } from './policies.js';
 
-/** The most keys of the memory store. */
 const MAX_KEYS = 16_000_000;
 
 /** The real limiter on the real memory store. Its clock is the time in the log. */
@@ -20,7 +19,6 @@ export class Engine {
   readonly #limiter: Limiter;
   readonly #store: Store;
   readonly #set: PolicySet;
-  /** The dimensions of the policies. */
   readonly #dimensions: readonly string[];
   #now = 0;
 
@@ -55,7 +53,6 @@ export class Engine {
     return now(this.#limiter.decide(Object.fromEntries(own.map((name) => [name, key[name]]))));
   }
 
-  /** The same, but only the verdicts. */
   verdicts(key: string, time: number): Verdicts {
     this.#now = time;
     return now(this.#store.decide({ set: this.#set, key, cost: 1, peek: false, lease: '' })).verdicts;

@@ -52,7 +52,6 @@ export const JSON_NAMES: Names = {
   ),
 };
 
-/** The names in W3C logs. */
 export const W3C_NAMES: Names = {
   time: ['date time'],
   address: ['c-ip'],
@@ -63,7 +62,6 @@ export const W3C_NAMES: Names = {
   id: [],
 };
 
-/** The names of the groups of `text-lines.ts`. */
 export const TEXT_NAMES: Names = {
   time: ['time', 'date clock'],
   address: ['client', 'peer'],
@@ -77,7 +75,6 @@ export const TEXT_NAMES: Names = {
 /** The first names that are tried for the time, for messages. */
 export const KNOWN_TIMES = JSON_NAMES.time.slice(1, 7).join(', ');
 
-/** Reads a value of a line. */
 type Read = (fields: Fields) => unknown;
 
 /** The readers of the parts in lines with the same names. */

@@ -5,7 +5,6 @@ import { isBareRequest, textFields } from './text-lines.js';
 /** The reading of a line. `'skipped'` is a line about the log itself; a `problem` describes a line that cannot be read. */
 export type Reading = LoggedRequest | 'skipped' | { readonly problem: string };
 
-/** The formats, for messages. */
 export const FORMATS =
   'the Common or the Combined Log Format (nginx, Apache), lines of JSON or of logfmt, the lines of AWS load balancers, W3C logs ' +
   '(CloudFront, IIS); also behind the prefixes of containers, syslog and Heroku';

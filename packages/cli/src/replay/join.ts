@@ -51,7 +51,6 @@ export class Joiner {
     return this.#end(line.id, begun);
   }
 
-  /** Returns the requests that did not end. */
   rest(): LoggedRequest[] {
     const requests = [...this.#begun.values()].map(({ request }) => request);
     this.#begun.clear();

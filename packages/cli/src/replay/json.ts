@@ -13,7 +13,6 @@ function plain(value: object): object {
   return JSON.parse(text) as object;
 }
 
-/** The results of a replay, for programs. */
 export function replayJson({ result, logs, left, compared }: Results): object {
   const other = compared && {
     ...resultJson(compared.result),

@@ -25,7 +25,6 @@ export class Keys {
     return new Kind(buffer);
   }
 
-  /** The key with the largest value in a column. */
   largest(column: Column): { key: string; value: number } {
     let largest = 0;
     for (let i = 1; i < this.names.length; i++) if (column[i]! > column[largest]!) largest = i;

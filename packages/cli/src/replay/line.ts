@@ -10,7 +10,6 @@ import { statusOf, type Match } from './match.js';
 import { isOddClient } from './text-lines.js';
 import { Unwrapper } from './unwrap.js';
 
-/** One request of a log. */
 export interface Entry {
   /** ms since the epoch. */
   time: number;
@@ -34,13 +33,11 @@ export interface LineOptions extends ClientOptions {
   readonly keyField: string | undefined;
   /** The fields of other parts of a request. */
   readonly fields?: Readonly<Partial<Record<Part | 'time', string | undefined>>>;
-  /** Selects the requests that count. */
   readonly match: Match | undefined;
   /** Whether to read paths and statuses, too. */
   readonly details?: boolean;
 }
 
-/** Reads the lines of one log. */
 export class LineReader {
   readonly #options: LineOptions;
   readonly #timeField: string | undefined;

@@ -14,14 +14,12 @@ const BYTE_ORDER_MARK = '\ufeff';
 const MAX_SAMPLES = 5;
 const SAMPLE_LENGTH = 120;
 
-/** A line that could not be read. */
 export interface Malformed {
   readonly line: number;
   readonly text: string;
   readonly problem: string;
 }
 
-/** The counts of one log. */
 export interface LogSummary {
   readonly name: string;
   readonly lines: number;

@@ -11,7 +11,6 @@ const DURATIONS = ['duration', 'duration_ms', 'durationMs', 'elapsed', 'elapsed_
 export interface RequestLine {
   /** The id of the request, with the process that wrote the line, because loggers count requests from 1. */
   readonly id: string;
-  /** Whether the line is the first one of its request. */
   readonly begins: boolean;
   /** Whether the line is the last one: the response is done. */
   readonly ends: boolean;
@@ -21,9 +20,7 @@ export interface RequestLine {
 export class LoggedRequest {
   readonly #fields: Fields;
   readonly #plan: Plan;
-  /** Whether the format has named fields. */
   readonly named: boolean;
-  /** A later line about the same request. */
   #later: LoggedRequest | undefined;
   /** The time at which a collector received the line. */
   collected: string | undefined;
@@ -93,7 +90,6 @@ export class LoggedRequest {
   }
 }
 
-/** The path of a URL, without the query and the server. */
 function pathOf(url: string): string {
   const query = url.indexOf('?');
   const whole = query === -1 ? url : url.slice(0, query);

@@ -8,10 +8,8 @@ import type { Entry, LineReader } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
 import { openSource, streamSource, type Source } from './source.js';
 
-/** The name of standard input. */
 const STDIN = '-';
 
-/** Several logs as one trace. */
 export class Logs {
   readonly #files: readonly LogFile[];
 

@@ -4,10 +4,8 @@ import { Engine } from './engine.js';
 import { Keys } from './keys.js';
 import type { Shape } from './shapes.js';
 
-/** A limiter has at most this many policies. */
 export const MAX_POLICIES = 32;
 
-/** A shape, and the peak use of the clients. */
 export interface Measured {
   readonly shape: Shape;
   readonly peaks: Peaks;
@@ -47,7 +45,6 @@ export class Measure {
     return this.#keys.names;
   }
 
-  /** The client with the most requests. */
   get busiest(): { key: string; value: number } {
     return this.#keys.largest(this.#sent);
   }

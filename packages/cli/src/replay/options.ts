@@ -8,7 +8,6 @@ import { LineReader } from './line.js';
 import { withLogs, type Logs } from './logs.js';
 import { parseMatch } from './match.js';
 
-/** The options of all commands that read logs. */
 export interface LogOptions extends Pick<Options, 'ipv6Subnet'> {
   readonly key?: readonly string[];
   readonly keyField?: string;

@@ -1,9 +1,6 @@
 import { createLimiter, type Algorithm, type Limiter, type Policy } from 'headgate';
 import type { CompiledPolicy } from 'headgate/stores';
 
-/** The dimension of policies without `by`. */
-export const DEFAULT_DIMENSION = 'key';
-
 const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
 /** The number that can be found for a policy of each algorithm: its limit, or the burst for a rate. */
@@ -20,10 +17,8 @@ const FOUND: Readonly<Record<Algorithm, 'limit' | 'burst' | undefined>> = {
   concurrency: undefined,
 };
 
-/** The policies with a window. */
 type Windowed = Extract<Policy, { window: unknown }>;
 
-/** The algorithms for which limits can be found. */
 export type MeasuredAlgorithm = NonNullable<Windowed['algorithm']>;
 export const MEASURED = (Object.keys(FOUND) as Algorithm[]).filter(
   (name): name is MeasuredAlgorithm => FOUND[name] !== undefined,

@@ -1,72 +1,18 @@
 import type { Decision, Key, Policy } from 'headgate';
+import { DEFAULT_DIMENSION } from 'headgate/admin';
 import { Engine } from './engine.js';
 import { shownKeys } from './dimensions.js';
 import { Keys } from './keys.js';
 import type { LogSummary } from './log-file.js';
-import { DEFAULT_DIMENSION } from './policies.js';
 import { Timeline } from './timeline.js';
 
-/** The effect of a policy on a log. */
-export interface PolicyResult {
-  readonly name: string;
-  readonly policy: Policy;
-  /** Requests that the policy denied, or would have denied as a shadow. */
-  readonly denied: number;
-  readonly clients: number;
-  /** The clients that the policy could deny: those with a key of its dimension. */
-  readonly of: number;
-  /** The time of the first denial, ms since the epoch, or `undefined` if there was none. */
-  readonly first: number | undefined;
-  readonly last: number | undefined;
-  /** The clients by the largest part of the capacity that they used, in tenths. The last entry counts the denied clients. */
-  readonly use: readonly number[];
-}
-
-/** The results of a client that was denied. */
-export interface ClientResult {
-  readonly key: string;
-  readonly requests: number;
-  readonly denied: number;
-  readonly first: number;
-  readonly last: number;
-  /** The most denials in a row, and when they began. */
-  readonly streak: number;
-  readonly streakAt: number;
-  /** The names of the policies that denied it. */
-  readonly policies: readonly string[];
-}
-
-export interface Interval {
-  readonly start: number;
-  readonly admitted: number;
-  readonly denied: number;
-  /** Denied requests by each policy. */
-  readonly policies: readonly number[];
-}
-
-export interface ReplayResult {
-  readonly requests: number;
-  readonly admitted: number;
-  readonly denied: number;
-  /** Requests that were admitted, but held until their turn (leaky bucket with maxDelay). */
-  readonly held: number;
-  readonly longestHold: number;
-  readonly clients: number;
-  readonly deniedClients: number;
-  /** The client with the most requests. */
-  readonly busiest: { readonly key: string; readonly value: number };
-  readonly first: number;
-  readonly last: number;
-  readonly policies: readonly PolicyResult[];
-  /** The clients denied most often. */
-  readonly top: readonly ClientResult[];
-  readonly timeline: { readonly width: number; readonly intervals: readonly Interval[] };
-}
+export type ReplayResult = ReturnType<Replay['result']>;
+export type ClientResult = ReplayResult['top'][number];
+export type Interval = ReplayResult['timeline']['intervals'][number];
 
 /** Ten tenths of the capacity, and one more for clients that were denied. */
 const USES = 11;
 
-/** A policy, and its effect so far. */
 interface Effect {
   readonly number: number;
   readonly name: string;
@@ -101,7 +47,6 @@ export class Replay {
   readonly #streak = this.#keys.column(Uint32Array);
   readonly #streakAt = this.#keys.column(Float64Array);
   readonly #timeline: Timeline;
-  /** The dimensions of the requests. */
   readonly #dimensions: readonly string[];
   readonly #policies: ReadonlyMap<string, Effect>;
   /** The current request, by dimension: its client, or -1; and whether it is denied. */
@@ -157,7 +102,6 @@ export class Replay {
     return true;
   }
 
-  /** Records the clients of the current request. */
   #number(key: Key): void {
     const isSole = typeof key === 'string';
     this.#dimensions.forEach((dimension, side) => {
@@ -172,7 +116,6 @@ export class Replay {
     });
   }
 
-  /** Records the verdict of a policy. */
   #judge({ name, allowed, remaining }: Decision['policies'][number], time: number, counts: number[]): void {
     const effect = this.#policies.get(name)!;
     const { number, capacity, side, peaks, policy } = effect;
@@ -205,20 +148,23 @@ export class Replay {
   }
 
   /** @param top the number of denied clients to name */
-  result(top: number): ReplayResult {
+  result(top: number) {
     const denying = this.#clientsWhere((client) => this.#denied[client]! > 0);
     return {
       requests: this.#admitted + this.#deniedSum,
       admitted: this.#admitted,
       denied: this.#deniedSum,
+      /** Requests that were admitted, but held until their turn (leaky bucket with maxDelay). */
       held: this.#held,
       longestHold: this.#longestHold,
       clients: this.#keys.names.length,
       deniedClients: denying.length,
+      /** The client with the most requests. */
       busiest: this.#keys.largest(this.#requests),
       first: this.#start,
       last: this.#end,
       policies: [...this.#policies.values()].map((effect) => this.#policyResult(effect)),
+      /** The clients denied most often. */
       top: denying
         .sort((a, b) => this.#denied[b]! - this.#denied[a]!)
         .slice(0, top)
@@ -242,7 +188,11 @@ export class Replay {
     return ((this.#by[client]! >>> number) & 1) === 1;
   }
 
-  #policyResult(effect: Effect): PolicyResult {
+  /**
+   * The denials by a policy, or those that a shadow would have made, and its clients: those with a key of its dimension. `use` has the clients by
+   * the largest part of the capacity that they used, in tenths, and last the denied clients.
+   */
+  #policyResult(effect: Effect) {
     const { name, policy, side, capacity, peaks, denied, first, last } = effect;
     const clients = this.#clientsWhere((client) => this.#side[client] === side);
     const use = new Array<number>(USES).fill(0);
@@ -253,7 +203,8 @@ export class Replay {
     return { name, policy, clients: use.at(-1)!, of: clients.length, denied, first, last, use };
   }
 
-  #clientResult(client: number): ClientResult {
+  /** The denials of a client, with the most in a row, and when they began. */
+  #clientResult(client: number) {
     const effects = [...this.#policies.values()].filter((effect) => this.#isDeniedBy(client, effect));
     return {
       key: this.#keys.names[client]!,
@@ -268,7 +219,6 @@ export class Replay {
   }
 }
 
-/** The results of a replay. */
 export interface Results {
   readonly result: ReplayResult;
   readonly logs: readonly LogSummary[];
@@ -277,20 +227,11 @@ export interface Results {
   readonly compared: Comparison | undefined;
 }
 
-/** The results of two sets of policies for one log. */
-export interface Comparison {
-  /** The result of the second set. */
-  readonly result: ReplayResult;
-  /** Policies of the second set that are not replayed. */
-  readonly left: readonly string[];
-  /** The clients that both sets deny, or only one of them. */
-  readonly both: number;
-  readonly firstOnly: number;
-  readonly secondOnly: number;
-}
+export type Comparison = ReturnType<typeof compare>;
 
-/** Compares two replays of the same requests. A client has the same number in both. */
-export function compare(first: Replay, second: Replay, left: readonly string[], top: number): Comparison {
+/** Compares two replays of the same requests. A client has the same number in both. @param left policies of the second set that are not replayed */
+export function compare(first: Replay, second: Replay, left: readonly string[], top: number) {
+  /** The clients that both sets deny, or only one of them. */
   const sums = { both: 0, firstOnly: 0, secondOnly: 0 };
   const others = second.denials;
   first.denials.forEach((denials, client) => {

@@ -7,7 +7,6 @@ import { cellsOf, moment, policyTable, replayNotes, spanText } from './tables.js
 import type { Comparison, Interval, ReplayResult } from './replay.js';
 import { plotsOf } from './report-plots.js';
 
-/** The number of paths and statuses to name. */
 const NAMED = 10;
 
 const packages = createRequire(import.meta.url);
@@ -99,7 +98,6 @@ ${table('comparison', ['', 'the policies above', 'the other ones'], rows)}
 ${plot('compared', `Denied by the policies above: ${count(first.denied)}; by the other ones: ${count(second.denied)}.`)}`;
 }
 
-/** The sections on the denied clients and requests. */
 function deniedSections({ result, denied, clients }: Report): string {
   if (result.denied === 0) return '<h2>Clients denied most</h2>\n<p>No client was denied.</p>';
   const { top, deniedClients } = result;

@@ -4,7 +4,6 @@ import type { ClientTimes, Report } from './report.js';
 import { compiled } from './policies.js';
 import type { ReplayResult } from './replay.js';
 
-/** A line or a layer of a plot. */
 interface Series {
   readonly name: string;
   /** A variable in the page's style sheet. */
@@ -20,24 +19,15 @@ interface Plot {
   readonly series: readonly Series[];
 }
 
-/** The plots of the page. Times are in seconds. */
-export interface Plots {
-  readonly times: readonly number[];
-  readonly width: number;
-  /** The intervals that the log covers only partly: from when to when. */
-  readonly partial: readonly (readonly [number, number])[];
-  readonly plots: readonly Plot[];
-}
-
 /** The resolution of many logs. */
 const SECOND = 1000;
 
-/** The number of colours for policies and clients. */
 const COLORS = 6;
 
 const colorOf = (i: number): string => `--p${i % COLORS}`;
 
-export function plotsOf({ result, clients, compared }: Report): Plots {
+/** The plots of the page. Times are in seconds. */
+export function plotsOf({ result, clients, compared }: Report) {
   const { timeline, policies } = result;
   const { intervals } = timeline;
   const all = intervals.map(({ admitted, denied }) => admitted + denied);

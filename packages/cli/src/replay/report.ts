@@ -9,9 +9,7 @@ import { forEachRequest, type Logs } from './logs.js';
 import type { Results } from './replay.js';
 import { Timeline } from './timeline.js';
 
-/** Everything that a report shows. */
 export interface Report extends Results {
-  /** The command that makes it. */
   readonly command: string;
   readonly denied: DeniedRequests;
   /** The requests of the clients denied most. Undefined if the log cannot be read twice. */
@@ -57,11 +55,7 @@ export async function writeReport(file: string, page: string): Promise<void> {
 }
 
 /** The number of times that each of many names occurred. */
-export interface Tally {
-  readonly rows: readonly (readonly [name: string, times: number])[];
-  /** The sum of all names that are not among the rows. */
-  readonly others: number;
-}
+export type Tally = ReturnType<Counter['tally']>;
 
 /** The number of different names that are counted separately. */
 const MOST = 10_000;
@@ -78,7 +72,8 @@ class Counter {
     else this.#times.set(Buffer.from(name).toString(), 1);
   }
 
-  tally(top: number): Tally {
+  /** `others` is the sum of all names that are not among the rows. */
+  tally(top: number) {
     const sorted = [...this.#times].sort(([, a], [, b]) => b - a);
     const rest = sorted.slice(top).reduce((sum, [, times]) => sum + times, 0);
     return { rows: sorted.slice(0, top), others: this.#others + rest };
@@ -96,29 +91,13 @@ export class DeniedRequests {
   }
 }
 
-/** The requests of some clients over time. */
-export interface ClientTimes {
-  /** The length of an interval, ms. */
-  readonly width: number;
-  /** When each interval begins, ms since the epoch. */
-  readonly starts: readonly number[];
-  readonly clients: readonly {
-    readonly key: string;
-    readonly admitted: readonly number[];
-    readonly denied: readonly number[];
-  }[];
-}
+export type ClientTimes = NonNullable<Awaited<ReturnType<typeof timesOf>>>;
 
 /**
  * Reads logs again, for a few of the clients, because only the end shows which clients are of interest. With a single key, clients do not
  * affect each other, so the others need not be decided again. Undefined if a log cannot be read twice, or has changed.
  */
-export async function timesOf(
-  keys: readonly string[],
-  logs: Logs,
-  engine: Engine,
-  io: Io,
-): Promise<ClientTimes | undefined> {
+export async function timesOf(keys: readonly string[], logs: Logs, engine: Engine, io: Io) {
   const again = logs.again();
   if (!again) return undefined;
   const numbers = new Map(keys.map((key, i) => [key, i]));
@@ -136,7 +115,9 @@ export async function timesOf(
   if (again.changed) return undefined;
   const intervals = [...timeline.intervals()];
   return {
+    /** The length of an interval, ms. */
     width: timeline.width,
+    /** When each interval begins, ms since the epoch. */
     starts: intervals.map(([start]) => start),
     clients: keys.map((key, i) => ({
       key,

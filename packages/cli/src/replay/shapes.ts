@@ -12,11 +12,9 @@ export interface Shape {
   readonly rate: number | undefined;
   /** A policy with a limit that is never reached, to measure the use. */
   readonly probe: Policy;
-  /** The policy with the units that were found. */
   of(units: number): Policy;
 }
 
-/** The windows that are measured by default. */
 const WINDOWS = ['1s', '10s', '1m', '10m', '1h'];
 const BUCKET_WINDOWS = ['1s', '1m'];
 
@@ -28,7 +26,6 @@ const PLENTY = 2 ** 30;
 /** The same for algorithms with state that grows with the limit, and for bursts. */
 const MAX_LOGGED = 1_000_000;
 
-/** The shapes of an algorithm for the given windows. */
 export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[] | undefined): Shape[] {
   const [usual, rates] = isBucket(algorithm) ? [BUCKET_WINDOWS, RATES] : [WINDOWS, [1]];
   return (windows ?? usual).flatMap((window) => rates.map((limit) => shapeOf({ algorithm, limit, window })));

@@ -8,7 +8,6 @@ const CHUNK = 2 ** 18;
 /** The number of bytes that are compared to detect an overwritten file. */
 const HEAD = 4096;
 
-/** The source of the bytes of a log. */
 export interface Source {
   readonly name: string;
   /** The number of bytes. Undefined if it is only known at the end. */

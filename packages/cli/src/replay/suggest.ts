@@ -6,7 +6,6 @@ import { Replay } from './replay.js';
 
 /** Limits, and the clients and requests that they would have denied. */
 interface Denying {
-  /** The clients that would be denied at least once. */
   readonly deniedClients: number;
   /** The requests that would be denied, or `undefined` if the log could not be read again. */
   deniedRequests: number | undefined;
@@ -31,10 +30,8 @@ export interface Suggestions {
     { readonly clients: ReadonlySet<string>; readonly policies: readonly Policy[] } | undefined;
 }
 
-/** The shares that are always shown, percent. */
 const SHARES = [99, 99.9, 100];
 
-/** A shape with its limit. */
 interface Found extends Measured {
   readonly units: number;
 }
@@ -102,7 +99,6 @@ const exceedsAny =
   (_: unknown, client: number): boolean =>
     found.some(({ peaks, units }) => peaks.values[client]! > units);
 
-/** The number of clients that exceed any of the limits. */
 function exceedingAny(found: readonly Found[]): number {
   const exceeds = exceedsAny(found);
   return found[0]?.peaks.values.reduce((sum, _, client) => sum + Number(exceeds(_, client)), 0) ?? 0;

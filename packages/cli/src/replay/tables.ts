@@ -35,7 +35,6 @@ export function cellsOf(client: ClientResult, longest: number, since: (time: num
 
 const POLICY_HEAD = 'policy, limit, denied, of requests, clients, of clients, first (UTC), last (UTC)';
 
-/** The table of the policies: its head and its rows. */
 export function policyTable({ policies, requests }: ReplayResult): [head: string[], rows: string[][]] {
   const rows = policies.map((each) => {
     const { name: _, ...policy } = each.policy;
@@ -69,7 +68,6 @@ const FEW = 10;
 export const doubtsOf = (logs: readonly LogSummary[]): string[] =>
   logs.flatMap(({ name, notes }) => notes.map((note) => `${printable(name)}: ${printable(note, 400)}.`));
 
-/** The notes on the logs, one line each. */
 export function logNotes(logs: readonly LogSummary[], found: Found): string[] {
   const notes: string[] = [];
   for (const { name, lines, requests, joined, skipped, malformed, samples, late, warning } of logs) {
@@ -93,7 +91,6 @@ export function logNotes(logs: readonly LogSummary[], found: Found): string[] {
   return [...notes, ...requestNotes(found)];
 }
 
-/** The notes on the requests of all logs together. */
 export function requestNotes({ requests, busiest, first, last }: Found): string[] {
   const notes: string[] = [];
   if (last > first && first % 1000 === 0 && last % 1000 === 0) {
@@ -110,7 +107,6 @@ export function requestNotes({ requests, busiest, first, last }: Found): string[
   return notes;
 }
 
-/** The notes on a replay, with the doubts about its logs. */
 export const replayNotes = (results: Results): string[] => [...doubtsOf(results.logs), ...notesOf(results)];
 
 /** The notes on a replay: on policies that are not replayed, then on the logs. */

@@ -16,7 +16,6 @@ import type { Comparison, Interval, ReplayResult, Results } from './replay.js';
 import { OUTLIER_FACTOR } from './outliers.js';
 import type { Suggestions } from './suggest.js';
 
-/** The results of a replay, for a terminal. */
 export function replayText(results: Results, io: Io): string {
   const { bold, red, green, dim } = io.colors;
   const { result, compared } = results;
@@ -132,7 +131,6 @@ function area(
   ].join('\n');
 }
 
-/** The suggestions, for a terminal. */
 export function suggestText(
   suggestions: Suggestions,
   found: Found,
@@ -162,7 +160,6 @@ const checkCommand = (command: string, policies: readonly Policy[]): string => {
   return [printable(command, Infinity), ...words].join(' ');
 };
 
-/** At most this many outliers are named. */
 const MAX_NAMED = 20;
 
 /** The clients that alone decide the limits above, and the limits without them. */
@@ -206,7 +203,6 @@ function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], 
     : `${clients} would be denied ${many(deniedRequests, 'request')} (${share(deniedRequests, found.requests)})`;
 }
 
-/** The policies as they are written in a program. */
 function arrayOf(policies: readonly Policy[]): string {
   const lines = policies.map((policy) => {
     const fields = Object.entries(policy).map(([name, value]) => {

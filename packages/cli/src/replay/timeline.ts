@@ -39,11 +39,10 @@ export class Timeline {
       this.#widen();
       interval = Math.floor(time / this.width) - this.#first;
     }
-    while (this.#counts.length <= interval) this.#counts.push(this.#empty());
+    while (this.#counts.length <= interval) this.#counts.push(new Array<number>(this.#series).fill(0));
     return this.#counts[interval]!;
   }
 
-  /** The start of each interval, and its counts. */
   *intervals(): Generator<readonly [start: number, counts: readonly number[]]> {
     for (const [i, counts] of this.#counts.entries()) yield [(this.#first + i) * this.width, counts];
   }
@@ -57,9 +56,5 @@ export class Timeline {
       const sum = this.at((old.first + i) * old.width);
       for (let j = 0; j < this.#series; j++) sum[j]! += counts[j]!;
     }
-  }
-
-  #empty(): number[] {
-    return new Array<number>(this.#series).fill(0);
   }
 }

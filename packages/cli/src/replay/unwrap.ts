@@ -29,7 +29,6 @@ const STAMPED = new RegExp(String.raw`^(${TIME}) (\{.*|\w+=.*)$`, 's');
 /** The longest line that is put together from several, in characters. */
 const MAX_JOINED = 2 ** 20;
 
-/** Takes the prefixes off the lines of one log. */
 export class Unwrapper {
   #begun = '';
   #hasRouter = false;

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { Mismatch } from '../expect.js';
 
-/** A response that was read completely. */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -76,7 +75,6 @@ export function remainingOf({ headers }: Answer): number {
   return Number(headers['ratelimit-remaining']);
 }
 
-/** The header fields about rate limits. */
 export function fieldsOf({ headers }: Answer): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => /ratelimit|retry-after/.test(name)));
 }

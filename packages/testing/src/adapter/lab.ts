@@ -66,7 +66,6 @@ export interface AdapterUnderTest<Req, Res> {
   respond?(response: Res, text: string): unknown;
 }
 
-/** Options of one limiter in a check. */
 export type Options = HttpOptions<unknown, unknown>;
 
 /** The app, the store and the clock of one check. */
@@ -91,7 +90,6 @@ export class AdapterLab {
       (await this.#adapter.createStore?.(this.clock.read)) ?? memoryStore({ clock: this.clock.read });
   }
 
-  /** Serves limiters on the lab's store. */
   async serve(
     limiters: Options | readonly Options[],
     answer?: (request: unknown) => MaybePromise<AppAnswer>,
@@ -117,7 +115,6 @@ export class AdapterLab {
     expectEqual('the requests that went on more than once', this.#repeated, 0);
   }
 
-  /** A response that has begun. */
   begin(signal?: AbortSignal): Promise<Response> {
     return send(this.#app!.url, signal, this.#patience);
   }
@@ -131,7 +128,6 @@ export class AdapterLab {
     return ask(this.#app!.url, options, this.#patience);
   }
 
-  /** Sends requests one after the other. */
   async statuses(n: number, options?: Ask): Promise<number[]> {
     const statuses: number[] = [];
     for (let i = 0; i < n; i++) statuses.push((await this.get(options)).status);
@@ -159,7 +155,6 @@ export class AdapterLab {
     return answer;
   }
 
-  /** Waits for a condition that has no event. */
   async until(what: string, holds: () => MaybePromise<boolean>): Promise<void> {
     const end = performance.now() + this.#patience;
     while (!(await holds())) {
@@ -197,7 +192,6 @@ export class AdapterLab {
     return send.call(response, text);
   }
 
-  /** Reads a key from a header field of the request. */
   keyBy(name: string): (request: unknown) => string | undefined {
     return (request) => this.headerOf(request, name);
   }
@@ -210,7 +204,6 @@ export class AdapterLab {
   }
 }
 
-/** Collects the checks of one suite for an adapter. */
 export class AdapterSuite {
   readonly checks: Check[] = [];
   readonly #name: string;

@@ -49,7 +49,6 @@ const FIELDS: readonly (readonly [title: string, limiters: Options[], fields: ob
   ],
 ];
 
-/** Several limiters on one route. */
 export function stackedLimiters(suite: AdapterSuite): void {
   for (const [title, limiters, headers, before = 0] of FIELDS)
     suite.add(title, async (lab) => {

@@ -18,7 +18,6 @@ export function lawOfCharge(suite: Suite): void {
     steps: list(5, 40, fc.record({ wait: pick(WAITS), cost: pick(COSTS) })),
   });
 
-  /** Plays each request of a case. */
   const add = (name: string, request: (limiter: Limiter, cost: number) => Promise<void>) =>
     suite.addRandom(name, cases, async ({ policies, steps }, lab) => {
       const { clock, limiter } = await lab.open({ policies });

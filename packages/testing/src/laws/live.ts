@@ -163,7 +163,6 @@ const step: fc.Arbitrary<Step> = fc
   })
   .map(({ limit, ...each }) => (each.do === 'override' ? { ...each, units: limit } : each));
 
-/** The result of each step. */
 async function play(
   limiters: readonly [Limiter, Limiter],
   clock: TestClock,

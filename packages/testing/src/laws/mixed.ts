@@ -1,17 +1,13 @@
 // The laws for limiters with policies by several dimensions. Each request has some of the keys.
 import fc from 'fast-check';
 import type { Decision, Key, Policy } from 'headgate';
-import { boundOf, countsSlots, named, overhangOf, plainPolicy, policyOf, windowOf } from '../algorithms.js';
+import { boundOf, named, overhangOf, policyOf, windowOf } from '../algorithms.js';
 import { DIMENSIONS, mixedKeys, slotsOf } from '../dimensions.js';
 import { expectAtMost, expectEqual, expectFields, expectWithin } from '../expect.js';
 import { integer, list, pick } from '../random.js';
 import { expectExactWait, limiterOn, type Suite } from '../subject.js';
 import { worstWindow, type Admission } from '../worst-window.js';
 
-/** The algorithms whose units are not held. */
-const quotasOf = (suite: Suite) => suite.algorithms.filter((each) => !countsSlots(plainPolicy(each, 1, 1)));
-
-/** Policies by each of the dimensions, and requests. */
 function cases(algorithms: Suite['algorithms']) {
   const ranges = { limits: [1, 2, 3, 5, 10], windows: [500, 1_000, 3_000], maxDelays: [0] };
   const policy = fc.tuple(policyOf(algorithms, ranges), pick(DIMENSIONS));
@@ -37,7 +33,7 @@ export function boundOfMixed(suite: Suite): void {
   const slots = slotsOf(suite.subject);
   suite.addRandom(
     'several dimensions: no key of any of them gets more than the published bound',
-    cases(quotasOf(suite)),
+    cases(suite.quotas),
     async ({ policies, steps }, lab) => {
       const { clock, limiter } = await lab.open({ policies, ...slots });
       const admitted = new Map<string, Admission[]>();
@@ -194,7 +190,7 @@ export function changeOfMixed(suite: Suite): void {
   suite.addRandom(
     'another dimension: each configuration keeps to its own bound, and locks no key out',
     fc.record({
-      policy: policyOf(quotasOf(suite), { limits: [1, 2, 5], windows: [500, 3_000], maxDelays: [0] }),
+      policy: policyOf(suite.quotas, { limits: [1, 2, 5], windows: [500, 3_000], maxDelays: [0] }),
       steps: list(
         20,
         80,

@@ -4,9 +4,9 @@ import { expectEqual, expectFields } from '../expect.js';
 import type { Suite } from '../subject.js';
 
 /** Examples of law 13 that random traces rarely contain. */
-export function examplesOfReturn(suite: Suite, quotas: readonly Algorithm[]): void {
-  for (const algorithm of quotas) {
-    const plain = (limit: number) => plainPolicy(algorithm, limit, 60_000);
+export function examplesOfReturn(suite: Suite): void {
+  for (const algorithm of suite.quotas) {
+    const plain = (limit: number) => plainPolicy(algorithm, limit);
 
     suite.add(`${algorithm}: after a reset, a refund gives back nothing of later charges`, async (lab) => {
       for (const later of [0, 1]) {

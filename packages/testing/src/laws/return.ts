@@ -1,7 +1,7 @@
 // Law 13. A charge that is given back counts as never made: the same trace with and without the charge gives the same verdicts.
 import fc from 'fast-check';
 import type { Algorithm, Decision } from 'headgate';
-import { drains, countsSlots, plainPolicy, policyOf } from '../algorithms.js';
+import { drains, plainPolicy, policyOf } from '../algorithms.js';
 import { expectAtLeast, expectWithin } from '../expect.js';
 import { integer, list, pick } from '../random.js';
 import type { Suite } from '../subject.js';
@@ -23,12 +23,11 @@ const step = fc.oneof(
 );
 
 export function lawOfReturn(suite: Suite): void {
-  const quotas = suite.algorithms.filter((each) => !countsSlots(plainPolicy(each, 1, 1)));
-  for (const algorithm of quotas) {
+  for (const algorithm of suite.quotas) {
     asIfNeverCharged(suite, algorithm);
     if (drains(plainPolicy(algorithm, 1, 1))) ofBuckets(suite, algorithm);
   }
-  examplesOfReturn(suite, quotas);
+  examplesOfReturn(suite);
 }
 
 function asIfNeverCharged(suite: Suite, algorithm: Algorithm): void {

@@ -84,7 +84,6 @@ export interface Response {
 class NoResponse implements Response {
   readonly ending: Pick<typeof nodeResponse, 'hasEnded' | 'hasLeft' | 'onEnd'>;
   readonly raw: ServerResponse;
-  /** The status of a denial. */
   denied = 429;
 
   constructor(context: ExecutionContext) {
@@ -115,7 +114,6 @@ function connectionOf(context: ExecutionContext): object | undefined {
   return upgrade === true ? socket : undefined;
 }
 
-/** The request that opened a WebSocket. */
 interface Upgrade {
   readonly upgrade?: boolean;
   readonly socket?: object;

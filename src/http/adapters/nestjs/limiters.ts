@@ -57,7 +57,6 @@ function settingsOf(target: Type | Handler): Settings | undefined {
 /** The metadata by which Nest recognises handlers: of a route, a resolver, a gateway, a microservice. */
 const MARKS = ['path', 'graphql:resolver_type', 'websockets:message_mapping', 'microservices:pattern'];
 
-/** The type of a handler in Nest. */
 type Handler = ReturnType<ExecutionContext['getHandler']>;
 
 const reflector = new Reflector();
@@ -72,7 +71,6 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   readonly #limiters: HttpLimiters<ExecutionContext, Response>;
   /** The module's limiter without some of its policies, by the names of the missing policies. */
   readonly #parts = new Map<string, NestFlow>();
-  /** Cached limiters, by class and handler. */
   readonly #found = new Map<Type, Map<unknown, readonly NestFlow[]>>();
 
   constructor(options: RateLimitModuleOptions, modules: ModulesContainer) {
@@ -99,7 +97,6 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
     );
   }
 
-  /** The methods of all controllers and providers, each method with its class. */
   #methods(): [Type, Handler][] {
     return [...this.#modules.values()]
       .flatMap(({ controllers, providers }) => [...controllers.values(), ...providers.values()])
@@ -111,7 +108,6 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
       );
   }
 
-  /** The limiters of a handler. */
   of(type: Type, handler: Handler): readonly NestFlow[] {
     const found = this.#found.get(type) ?? new Map<unknown, readonly NestFlow[]>();
     this.#found.set(type, found);

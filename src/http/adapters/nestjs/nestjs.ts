@@ -98,7 +98,6 @@ export function SkipRateLimit(...policies: string[]): CustomDecorator {
 
 const OPTIONS = Symbol('headgate.nestjs.options');
 
-/** Warns if no guard uses the limiters. */
 class GuardCheck implements OnApplicationBootstrap {
   readonly #limiters: RateLimiters;
   readonly #modules: ModulesContainer;
