@@ -1,8 +1,12 @@
 // npm run test:nodes: runs tests on every other supported Node, which comes as a package from npm, once. Arguments go to mocha.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { ensureDependencies } from './lib/dependencies.mjs';
-import { read, root, run } from './lib/run.mjs';
+import { root } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
 /** The versions to add: `npm test` runs all tests on the current Node. */
@@ -27,17 +31,25 @@ const args = chosen.length > 0 ? chosen : ['--reporter', 'dot', '--forbid-pendin
 // The random searches run elsewhere. Here the random tests only have to run.
 const env = chosen.length > 0 ? {} : { HEADGATE_SERVERS: 'none', HEADGATE_RUNS: '0.3' };
 let failed = 0;
-for (const major of MAJORS) {
-  const [command, ...before] = commandOf(major);
-  console.log(
-    `Node ${read(command, [...before, '--version'])?.trim() ?? `${major} could not be installed from npm`}`,
-  );
-  // The installed better-sqlite3 is compiled for the current Node.
-  const sqlite = hasSqlite(major) ? { HEADGATE_SQLITE: 'node:sqlite' } : {};
-  if (run(command, [...before, 'node_modules/mocha/bin/mocha.js', ...args], { ...env, ...sqlite }) !== 0)
-    failed++;
-}
+// The tests wait about half of the time, so as many Nodes as there are cores run at once.
+const waiting = [...MAJORS];
+await Promise.all(Array.from({ length: availableParallelism() }, runNodes));
 process.exit(failed);
+
+async function runNodes() {
+  for (let major = waiting.shift(); major; major = waiting.shift()) {
+    const [command, ...before] = commandOf(major);
+    const child = spawn(command, [...before, 'node_modules/mocha/bin/mocha.js', ...args], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+      // The installed better-sqlite3 is compiled for the current Node.
+      env: { ...process.env, ...env, ...(hasSqlite(major) && { HEADGATE_SQLITE: 'node:sqlite' }) },
+    });
+    const [output, [status]] = await Promise.all([text(child.stdout), once(child, 'close')]);
+    console.log(`Node ${major}\n${output}`);
+    if (status !== 0) failed++;
+  }
+}
 
 /**
  * Whether a Node of this major version has node:sqlite.
