@@ -1,10 +1,9 @@
 // npm run test:nodes: runs tests on every other supported Node, which comes as a package from npm, once. Arguments go to mocha.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import sqlite from 'better-sqlite3/package.json' with { type: 'json' };
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { root } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
@@ -22,6 +21,9 @@ const TESTS = [
   'test/features/fake-timers.test.ts',
   'test/sqlite',
 ];
+
+/** Whether a Node has node:sqlite. */
+const hasSqlite = (/** @type {number} */ major) => major > 20;
 
 ensureDependencies();
 const chosen = process.argv.slice(2);
@@ -52,15 +54,6 @@ async function runNodes() {
 }
 
 /**
- * Whether a Node of this major version has node:sqlite.
- *
- * @param {number} major
- */
-function hasSqlite(major) {
-  return major > 20;
-}
-
-/**
  * The command for a Node of this major version, from the package for this machine, which npx caches. A Node without node:sqlite brings
  * better-sqlite3.
  *
@@ -72,19 +65,6 @@ function commandOf(major) {
   const prefix = platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node';
   const packages = [`${prefix}-${platform}-${process.arch}@${major}`];
   // npx would take the installed package, for another Node, instead of a package with its name.
-  if (!hasSqlite(major)) packages.push(`for-node-${major}@npm:better-sqlite3@${versionOf('better-sqlite3')}`);
+  if (!hasSqlite(major)) packages.push(`for-node-${major}@npm:better-sqlite3@${sqlite.version}`);
   return ['npx', '--yes', '--loglevel=error', ...packages.map((name) => `--package=${name}`), '--', 'node'];
-}
-
-/**
- * The installed version of a package.
- *
- * @param {string} name
- * @returns {string}
- */
-function versionOf(name) {
-  const file = join(root, 'node_modules', name, 'package.json');
-  /** @type {{ version: string }} */
-  const { version } = JSON.parse(readFileSync(file, 'utf8'));
-  return version;
 }

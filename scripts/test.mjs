@@ -31,24 +31,10 @@ const SQLITE = /\bsqlite\b.*\.test\.ts$/;
 const SQLITE_SUITES = /^test\/(admin\/suites|features\/(shares|slot-shares|usage))\.test\.ts$/;
 
 /** Parts of the names of the files that take longest, the longest first, so that no long run begins when the others have ended. */
-const LONGEST = [
-  ...[
-    'slow/scripts',
-    'test/laws',
-    'test/oracle.test',
-    'together-processes.test',
-    'combinations',
-    'slow/package',
-    'slow/site',
-  ],
-  ...[
-    'oracle/servers',
-    'oracle/in-process',
-    'oracle/postgres',
-    'dashboard/test/slow/page',
-    'postgres/suites',
-  ],
-];
+const LONGEST =
+  'slow/scripts test/laws test/oracle.test together-processes.test combinations slow/package slow/site oracle/servers faults/cluster.test'
+    .split(' ')
+    .concat('oracle/in-process', 'oracle/postgres', 'dashboard/test/slow/page', 'postgres/suites');
 
 /** Slow files of a second or two each, which share runs. */
 const SHORT =
@@ -139,15 +125,15 @@ async function runAgain(failures) {
 /**
  * @param {string[]} files
  * @param {number} size of a group, about
- * @returns {string[][]} the files of each run: files of one folder, in groups of about the same size
+ * @returns {string[][]} the files of each run: neighbours of one folder, in groups of about the same size
  */
 function groupByFolder(files, size) {
   /** @type {Record<string, string[]>} */
   const folders = {};
   for (const file of files) (folders[dirname(file)] ??= []).push(file);
   return Object.values(folders).flatMap((all) => {
-    const count = Math.max(1, Math.round(all.length / size));
-    return Array.from({ length: count }, (_, group) => all.filter((_, i) => i % count === group));
+    const each = Math.ceil(all.length / Math.max(1, Math.round(all.length / size)));
+    return all.flatMap((_, i) => (i % each === 0 ? [all.slice(i, i + each)] : []));
   });
 }
 
@@ -200,15 +186,10 @@ function stepsOf(slow) {
   const inFolder = (/** @type {string | undefined} */ folder) =>
     all
       .filter((file) => isSlow(file) && !isShort(file) && folderOf(file) === folder)
-      .map((file) => ({
-        ...{ args: [file], servers },
-        ...(REPEATED.test(file) && { effort: REPEATED_EFFORT }),
-      }));
+      .map((file) => ({ args: [file], servers, effort: REPEATED.test(file) ? REPEATED_EFFORT : '1' }));
+  const ofServers = quick.filter((file) => SERVER_SUITES.test(file));
   const busy = [
-    ...groupByFolder(
-      quick.filter((file) => SERVER_SUITES.test(file)),
-      quick.length,
-    ).map(suitesOf),
+    ...groupByFolder(ofServers, quick.length).map(suitesOf),
     ...(hasNodeSqlite ? [] : [onSqlite]),
     ...groupByFolder(all.filter(isShort), FILES_PER_RUN).map((args) => ({ args, servers })),
     ...inFolder(undefined),
