@@ -38,7 +38,7 @@ const LONGEST =
 
 /** Slow files of a second or two each, which share runs. */
 const SHORT =
-  /^test\/slow\/(agents|figures|house|readme|reference|release|repository|versions|views|words|together-processes-checks)\.test/;
+  /^test\/slow\/(agents|figures|readme|reference|release|repository|versions|views|words|together-processes-checks)\.test/;
 
 /** Suites that repeat on another store what `npm test` searches on memory and Redis. Random tests search less there. */
 const REPEATED = /^test\/slow\/(upstash|postgres\/suites)/;
