@@ -37,8 +37,7 @@ const LONGEST =
     .concat('oracle/in-process', 'oracle/postgres', 'dashboard/test/slow/page', 'postgres/suites');
 
 /** Slow files of a second or two each, which share runs. */
-const SHORT =
-  /^test\/slow\/(agents|figures|readme|reference|release|repository|versions|views|words|together-processes-checks)\.test/;
+const SHORT = /^test\/slow\/(agents|figures|readme|reference|release|repository|versions|views|words)\.test/;
 
 /** Suites that repeat on another store what `npm test` searches on memory and Redis. Random tests search less there. */
 const REPEATED = /^test\/slow\/(upstash|postgres\/suites)/;
