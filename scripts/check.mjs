@@ -10,7 +10,7 @@ import { ensureDependencies } from './lib/dependencies.mjs';
 import { root, run } from './lib/run.mjs';
 
 /** The longest first. As many go on at once as there are cores; those with a comma build the package, so they take turns. */
-const gates = `test:nodes lint types package:check,goals format:check docs:api:check
+const gates = `lint test:nodes format:check package:check,goals docs:api:check types
   imports unused lua:check`.split(/\s+/);
 
 ensureDependencies();

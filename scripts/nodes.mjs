@@ -1,8 +1,11 @@
 // npm run test:nodes: runs tests on every other supported Node, which comes as a package from npm, once. Arguments go to mocha.
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { availableParallelism } from 'node:os';
+import { text } from 'node:stream/consumers';
+import sqlite from 'better-sqlite3/package.json' with { type: 'json' };
 import { ensureDependencies } from './lib/dependencies.mjs';
-import { read, root, run } from './lib/run.mjs';
+import { root } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
 /** The versions to add: `npm test` runs all tests on the current Node. */
@@ -19,6 +22,9 @@ const TESTS = [
   'test/sqlite',
 ];
 
+/** Whether a Node has node:sqlite. */
+const hasSqlite = (/** @type {number} */ major) => major > 20;
+
 ensureDependencies();
 const chosen = process.argv.slice(2);
 const problems = chosen.length > 0 ? getPrograms('redis', 'valkey') : [];
@@ -27,25 +33,24 @@ const args = chosen.length > 0 ? chosen : ['--reporter', 'dot', '--forbid-pendin
 // The random searches run elsewhere. Here the random tests only have to run.
 const env = chosen.length > 0 ? {} : { HEADGATE_SERVERS: 'none', HEADGATE_RUNS: '0.3' };
 let failed = 0;
-for (const major of MAJORS) {
-  const [command, ...before] = commandOf(major);
-  console.log(
-    `Node ${read(command, [...before, '--version'])?.trim() ?? `${major} could not be installed from npm`}`,
-  );
-  // The installed better-sqlite3 is compiled for the current Node.
-  const sqlite = hasSqlite(major) ? { HEADGATE_SQLITE: 'node:sqlite' } : {};
-  if (run(command, [...before, 'node_modules/mocha/bin/mocha.js', ...args], { ...env, ...sqlite }) !== 0)
-    failed++;
-}
+// The tests wait about half of the time, so as many Nodes as there are cores run at once.
+const waiting = [...MAJORS];
+await Promise.all(Array.from({ length: availableParallelism() }, runNodes));
 process.exit(failed);
 
-/**
- * Whether a Node of this major version has node:sqlite.
- *
- * @param {number} major
- */
-function hasSqlite(major) {
-  return major > 20;
+async function runNodes() {
+  for (let major = waiting.shift(); major; major = waiting.shift()) {
+    const [command, ...before] = commandOf(major);
+    const child = spawn(command, [...before, 'node_modules/mocha/bin/mocha.js', ...args], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+      // The installed better-sqlite3 is compiled for the current Node.
+      env: { ...process.env, ...env, ...(hasSqlite(major) && { HEADGATE_SQLITE: 'node:sqlite' }) },
+    });
+    const [output, [status]] = await Promise.all([text(child.stdout), once(child, 'close')]);
+    console.log(`Node ${major}\n${output}`);
+    if (status !== 0) failed++;
+  }
 }
 
 /**
@@ -60,19 +65,6 @@ function commandOf(major) {
   const prefix = platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node';
   const packages = [`${prefix}-${platform}-${process.arch}@${major}`];
   // npx would take the installed package, for another Node, instead of a package with its name.
-  if (!hasSqlite(major)) packages.push(`for-node-${major}@npm:better-sqlite3@${versionOf('better-sqlite3')}`);
+  if (!hasSqlite(major)) packages.push(`for-node-${major}@npm:better-sqlite3@${sqlite.version}`);
   return ['npx', '--yes', '--loglevel=error', ...packages.map((name) => `--package=${name}`), '--', 'node'];
-}
-
-/**
- * The installed version of a package.
- *
- * @param {string} name
- * @returns {string}
- */
-function versionOf(name) {
-  const file = join(root, 'node_modules', name, 'package.json');
-  /** @type {{ version: string }} */
-  const { version } = JSON.parse(readFileSync(file, 'utf8'));
-  return version;
 }

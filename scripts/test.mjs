@@ -18,8 +18,8 @@ import { getPrograms } from './programs.mjs';
  * @typedef {{ args: string[], servers: string, effort?: string, sqlite?: string }} Run
  */
 
-/** The most files of a run in the quick tier: a new run costs two seconds, and the last run ends alone. */
-const MAX_FILES_PER_RUN = 10;
+/** The files of a run in the quick tier, about: a new run costs two seconds, and the last run ends alone. */
+const FILES_PER_RUN = 10;
 
 /** Suites that loop over the kinds of server. The quick tier runs them on Redis, and random tests search half as long there. */
 const SERVER_SUITES = /^test\/(identity|vectors|laws\/)/;
@@ -30,12 +30,23 @@ const SQLITE = /\bsqlite\b.*\.test\.ts$/;
 /** Tests of SQLite among others. */
 const SQLITE_SUITES = /^test\/(admin\/suites|features\/(shares|slot-shares|usage))\.test\.ts$/;
 
+/** Parts of the names of the files that take longest, the longest first, so that no long run begins when the others have ended. */
+const LONGEST =
+  'slow/scripts test/laws test/oracle.test together-processes.test combinations slow/package slow/site oracle/servers faults/cluster.test'
+    .split(' ')
+    .concat('oracle/in-process', 'oracle/postgres', 'dashboard/test/slow/page', 'postgres/suites');
+
+/** Slow files of a second or two each, which share runs. */
+const SHORT = /^test\/slow\/(agents|figures|readme|reference|release|repository|versions|views|words)\.test/;
+
 /** Suites that repeat on another store what `npm test` searches on memory and Redis. Random tests search less there. */
 const REPEATED = /^test\/slow\/(upstash|postgres\/suites)/;
 const REPEATED_EFFORT = '0.3';
 
 /** The output of a counterexample: a failure, even if a second run finds none. */
 const COUNTEREXAMPLE = /Property failed after|Counterexample/;
+
+const isTest = (/** @type {string} */ file) => file.endsWith('.test.ts');
 
 /**
  * @param {Run} run
@@ -82,7 +93,7 @@ async function runAtOnce(runs, width) {
       const start = performance.now();
       const failed = (await exitStatus(child)) !== 0;
       const seconds = Math.round((performance.now() - start) / 1000);
-      const files = run.args.filter((file) => file.endsWith('.test.ts'));
+      const files = run.args.filter(isTest);
       output.push(Buffer.from(`${seconds} s: ${files.join(' ')}\n`));
       const text = Buffer.concat(output).toString();
       if (failed) failures.push({ run, text });
@@ -112,23 +123,31 @@ async function runAgain(failures) {
 
 /**
  * @param {string[]} files
- * @param {number} most files of a run
- * @returns {string[][]} the files of each run: neighbours of one folder
+ * @param {number} size of a group, about
+ * @returns {string[][]} the files of each run: neighbours of one folder, in groups of about the same size
  */
-function groupByFolder(files, most) {
-  /** @type {Map<string, string[]>} */
-  const open = new Map();
-  /** @type {string[][]} */
-  const groups = [];
-  for (const file of files) {
-    let group = open.get(dirname(file));
-    if (!group || group.length === most) {
-      open.set(dirname(file), (group = []));
-      groups.push(group);
-    }
-    group.push(file);
-  }
-  return groups;
+function groupByFolder(files, size) {
+  /** @type {Record<string, string[]>} */
+  const folders = {};
+  for (const file of files) (folders[dirname(file)] ??= []).push(file);
+  return Object.values(folders).flatMap((all) => {
+    const each = Math.ceil(all.length / Math.max(1, Math.round(all.length / size)));
+    return all.flatMap((_, i) => (i % each === 0 ? [all.slice(i, i + each)] : []));
+  });
+}
+
+/**
+ * Sorts runs: those of LONGEST, then the others by the size of their files.
+ *
+ * @param {Run[]} runs
+ * @returns {Run[]}
+ */
+function sorted(runs) {
+  const rankOf = (/** @type {Run} */ { args }) =>
+    LONGEST.findIndex((part) => args.some((arg) => arg.includes(part))) + 1 || LONGEST.length + 1;
+  const sizeOf = (/** @type {Run} */ { args }) =>
+    args.filter(isTest).reduce((sum, file) => sum + statSync(join(root, file)).size, 0);
+  return runs.sort((a, b) => rankOf(a) - rankOf(b) || sizeOf(b) - sizeOf(a));
 }
 
 /**
@@ -138,61 +157,47 @@ function groupByFolder(files, most) {
  * @returns {{ runs: Run[], width: number }[]}
  */
 function stepsOf(slow) {
-  const all = listFiles('test', 'packages/*/test/*').filter((file) => file.endsWith('.test.ts'));
+  const all = listFiles('test', 'packages/*/test/*').filter(isTest);
   const isSlow = (/** @type {string} */ file) => file.includes('test/slow/');
   // On a Node without SQLite, `npm test` leaves SQLite to `npm run test:all`, because its driver is compiled for a minute.
   const isLater = (/** @type {string} */ file) => !hasNodeSqlite && SQLITE.test(file);
   const quick = all.filter((file) => !isSlow(file) && !isLater(file));
-  const rest = all.filter((file) => isSlow(file) || isLater(file));
-  // The longest first, so that no long run begins when the others have ended.
-  const sizeOf = (/** @type {string[]} */ files) =>
-    files.reduce((sum, file) => sum + statSync(join(root, file)).size, 0);
-  const bySize = rest.sort((a, b) => sizeOf([b]) - sizeOf([a]));
   // More runs than cores, because a run waits about half of the time. A run empties its servers, so runs cannot share given servers.
   const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
   const width = given ? 1 : availableParallelism() + 1;
-  /** @param {(file: string) => boolean} which */
-  const each = (which) =>
-    bySize.filter(which).map((file) => ({
-      ...{ args: [file], servers: 'redis,valkey' },
-      ...(REPEATED.test(file) && { effort: REPEATED_EFFORT }),
-    }));
-  if (!slow)
-    return [
-      {
-        runs: groupByFolder(quick, MAX_FILES_PER_RUN)
-          .sort((a, b) => sizeOf(b) - sizeOf(a))
-          .map((args) => ({
-            args,
-            servers: 'redis',
-            effort: '0.5',
-            ...(!hasNodeSqlite && { sqlite: 'none' }),
-          })),
-        width,
-      },
-    ];
-  const suites = {
-    ...{ args: quick.filter((file) => SERVER_SUITES.test(file)), servers: 'valkey' },
+  if (!slow) {
+    const run = { servers: 'redis', effort: '0.5', ...(!hasNodeSqlite && { sqlite: 'none' }) };
+    const groups = groupByFolder(quick, FILES_PER_RUN);
+    return [{ runs: sorted(groups.map((args) => ({ ...run, args }))), width }];
+  }
+  const servers = 'redis,valkey';
+  // `npm test` runs the tests of these files that use neither.
+  const suitesOf = (/** @type {string[]} */ args) => ({
+    ...{ args: ['-g', '/valkey|sqlite/i', ...args], servers: 'valkey' },
     effort: REPEATED_EFFORT,
-  };
+  });
   const onSqlite = {
-    args: [...quick.filter((file) => SQLITE_SUITES.test(file)), '-g', '/sqlite/i'],
+    args: ['-g', '/sqlite/i', ...quick.filter((file) => SQLITE_SUITES.test(file))],
     servers: 'none',
   };
-  const inFolder = (/** @type {string} */ folder) => (/** @type {string} */ file) =>
-    dirname(file) === `test/slow/${folder}`;
+  const isShort = (/** @type {string} */ file) => isLater(file) || SHORT.test(file);
+  const folderOf = (/** @type {string} */ file) => /^test\/slow\/(faults|alone)\//.exec(file)?.[1];
+  const inFolder = (/** @type {string | undefined} */ folder) =>
+    all
+      .filter((file) => isSlow(file) && !isShort(file) && folderOf(file) === folder)
+      .map((file) => ({ args: [file], servers, effort: REPEATED.test(file) ? REPEATED_EFFORT : '1' }));
+  const ofServers = quick.filter((file) => SERVER_SUITES.test(file));
+  const busy = [
+    ...groupByFolder(ofServers, quick.length).map(suitesOf),
+    ...(hasNodeSqlite ? [] : [onSqlite]),
+    ...groupByFolder(all.filter(isShort), FILES_PER_RUN).map((args) => ({ args, servers })),
+    ...inFolder(undefined),
+  ];
   return [
-    {
-      runs: [
-        suites,
-        ...(hasNodeSqlite ? [] : [onSqlite]),
-        ...each((file) => !inFolder('faults')(file) && !inFolder('alone')(file)),
-      ],
-      width,
-    },
+    { runs: sorted(busy), width },
     // Faults go by real time, so they run when the busy tests have ended.
-    { runs: each(inFolder('faults')), width },
-    { runs: each(inFolder('alone')), width: 1 },
+    { runs: sorted(inFolder('faults')), width },
+    { runs: sorted(inFolder('alone')), width: 1 },
   ];
 }
 

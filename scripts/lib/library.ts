@@ -128,7 +128,8 @@ async function bareCode(file: string): Promise<string> {
 async function declare(doors: string[], directory: string, folder: string): Promise<boolean> {
   const types = join(directory, 'types');
   const args = ['--project', join(folder, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', types];
-  const command = [join(root, 'node_modules/typescript/bin/tsc'), ...args];
+  // TypeScript 7 needs a sixth of the time, and with several threads twice as much work.
+  const command = [join(root, 'node_modules/typescript-7/bin/tsc'), '--singleThreaded', ...args];
   const tsc = spawn(process.execPath, command, { cwd: root, stdio: 'inherit' });
   await once(tsc, 'close');
   const bundled = await rollup({

@@ -7,17 +7,23 @@ import { seedOfRun } from './seed.js';
 
 const factor = Number(process.env['HEADGATE_RUNS'] ?? 1);
 
-/** Makes a test for each store. @param sites the number of sites of each store, for HEADGATE_RUNS=1 */
-export function checkStores(stores: readonly string[], sites: number): void {
+/**
+ * Makes a test for each store.
+ *
+ * @param sites the number of sites of each store, for HEADGATE_RUNS=1
+ * @param sitesOfRow the sites of a covering row before the next row
+ */
+export function checkStores(stores: readonly string[], sites: number, sitesOfRow?: number): void {
   for (const store of stores)
     it(`every answer on ${store} is that of the model`, async () => {
       allowTime(600_000);
       const seed = seedOfRun();
       const ms = Number(process.env['HEADGATE_ORACLE_MS'] ?? 600_000);
-      const found = await run({ ms, most: factor * sites, seed, store });
+      const found = await run({ ms, most: factor * sites, seed, store, ...(sitesOfRow && { sitesOfRow }) });
       console.log(`      ${store}, seed ${seed}: ${summary()}`);
       // npm test repeats no run with this word: a difference is a failure, even if it does not come back.
-      const repeat = `HEADGATE_ORACLE_STORE=${store} HEADGATE_ORACLE_SEED=${seed} HEADGATE_ORACLE_MS=600000`;
+      const rows = sitesOfRow ? ` HEADGATE_ORACLE_SITES_OF_ROW=${sitesOfRow}` : '';
+      const repeat = `HEADGATE_ORACLE_STORE=${store} HEADGATE_ORACLE_SEED=${seed} HEADGATE_ORACLE_MS=600000${rows}`;
       expect(found, `Counterexample: ${repeat} npx tsx test/oracle/run.ts`).to.equal(undefined);
     });
 }

@@ -1,6 +1,7 @@
 // Compares the package with the model on random sites.
 //   HEADGATE_ORACLE_MS=20000       the time
 //   HEADGATE_ORACLE_SITES=400      the most sites
+//   HEADGATE_ORACLE_SITES_OF_ROW=1 the sites of a covering row before the next row. Default: 2
 //   HEADGATE_ORACLE_SEED=7         the seed, to repeat a run. Default: a new one, which is printed
 //   HEADGATE_ORACLE_STORE=redis    the store. Default: memory
 //   HEADGATE_ORACLE_WITH=slices   only rows with this feature
@@ -16,9 +17,6 @@ import { seedOfRun } from './seed.js';
 import { openSubject, SUBJECTS } from './subjects.js';
 
 const SHRINK_MS = 30_000;
-/** So many sites of a row, before the next row. */
-const SITES_OF_ROW = 2;
-
 const { env } = process;
 const feature = env['HEADGATE_ORACLE_WITH'] as FeatureName | undefined;
 const rows = coveringRows().filter((row) => feature === undefined || row.has(feature));
@@ -29,10 +27,13 @@ export interface RunOptions {
   readonly most?: number;
   readonly seed: number;
   readonly store: string;
+  /** The sites of a covering row before the next row. @default 2 */
+  readonly sitesOfRow?: number;
 }
 
 /** Plays sites of all rows, in an order by the seed. @returns the counterexample as a program, or undefined */
-export async function run({ ms, seed, store, most = Infinity }: RunOptions): Promise<string | undefined> {
+export async function run(options: RunOptions): Promise<string | undefined> {
+  const { ms, seed, store, most = Infinity, sitesOfRow = 2 } = options;
   const { subject, close } = await openSubject(store);
   const end = performance.now() + ms;
   const last = played.sites + most;
@@ -43,7 +44,7 @@ export async function run({ ms, seed, store, most = Infinity }: RunOptions): Pro
         if (performance.now() >= end || played.sites >= last) return undefined;
         const own = subject.hasSlices ? row : withoutSlices(row);
         const property = fc.asyncProperty(sites(own), (site) => play(subject, site));
-        const search = { seed: Math.floor(random() * 2 ** 31), numRuns: SITES_OF_ROW };
+        const search = { seed: Math.floor(random() * 2 ** 31), numRuns: sitesOfRow };
         const first = await fc.check(property, { ...search, endOnFailure: true });
         const { counterexamplePath: path } = first;
         if (path === null) continue;
@@ -97,6 +98,7 @@ if (process.argv[1] === import.meta.filename) {
   const found = await run({
     ms: Number(env['HEADGATE_ORACLE_MS'] ?? 20_000),
     most: Number(env['HEADGATE_ORACLE_SITES'] ?? Infinity),
+    sitesOfRow: Number(env['HEADGATE_ORACLE_SITES_OF_ROW'] ?? 2),
     seed,
     store,
   });

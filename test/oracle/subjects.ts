@@ -13,11 +13,11 @@ export interface OpenSubject {
   close(): Promise<void>;
 }
 
+/** The names of subjects on servers. */
+export const SERVED: readonly string[] = ['redis', 'valkey', 'postgres', 'rest'];
+
 /** The names of all subjects. */
-export const SUBJECTS: readonly string[] = [
-  ...['memory', 'map-store', ...Object.keys(drivers)],
-  ...['redis', 'valkey', 'postgres', 'rest'],
-];
+export const SUBJECTS: readonly string[] = ['memory', 'map-store', ...Object.keys(drivers), ...SERVED];
 
 const SECRET = 'a secret of more than sixteen characters';
 const OPTIONS = 'clock: clock.read, ...storeOptions';

@@ -31,7 +31,7 @@ function node(args: readonly string[], env: NodeJS.ProcessEnv) {
 const mocha = (file: string, env: NodeJS.ProcessEnv) => node(['node_modules/mocha/bin/mocha.js', file], env);
 
 describe('without servers', function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
 
   it('a test file that needs no server runs', async () => {
     const { passed, output } = await mocha('test/http/client-key.test.ts', bare);
@@ -63,7 +63,7 @@ describe('without servers', function () {
 });
 
 describe('REDIS_URL and VALKEY_URL', function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   let server: TestServer;
   before(async () => (server = await startServer('redis')));
   after(() => server.stop());

@@ -121,7 +121,8 @@ const GLOBALS = new Set([
 /** Checks the variables of scripts. @returns the largest sizes */
 export function checkSizes(scripts: Iterable<Script>): Record<'locals' | 'upvalues' | 'bytes', number> {
   const largest = { locals: 0, upvalues: 0, bytes: 0 };
-  for (const { source } of scripts) {
+  // Many scripts differ only in their names.
+  for (const source of new Set([...scripts].map((script) => script.source))) {
     const { locals, upvalues, globals } = sizeOfLua(source);
     largest.locals = Math.max(largest.locals, locals);
     largest.upvalues = Math.max(largest.upvalues, upvalues);
