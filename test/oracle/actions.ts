@@ -97,7 +97,9 @@ export function actionOf(both: Both, step: Step, now: number, variable: string):
     case 'wait':
     case 'wrapped':
     case 'schedule': {
-      const isWeighted = def.policies.some(({ share }) => share) && step.weight !== undefined;
+      // `rateLimited` takes no weight.
+      const isWeighted =
+        step.kind !== 'wrapped' && step.weight !== undefined && def.policies.some(({ share }) => share);
       const options = {
         ...ofTier,
         ...(cost === 1 ? {} : { cost }),
