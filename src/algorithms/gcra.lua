@@ -68,8 +68,8 @@ if before then
   if #before ~= 34 then break end
   local stop, part, written, of_scale, of_increment, cut = struct.unpack('>I6I4I6I4I7I7', before)
   if written < since or written > now or of_scale ~= scale or of_increment ~= increment then break end
-  if cut > 0 or part >= scale or stop <= now or (stop - written) * scale - part > ceiling then break end
-  backlog = (stop - now) * scale - part + charge
+  if cut > 0 or part >= scale or (stop - written) * scale - part > ceiling then break end
+  backlog = math.max(0, (stop - now) * scale - part) + charge
 end
 if backlog > capacity then break end
 local part, left = -backlog % scale, capacity - backlog
