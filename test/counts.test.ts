@@ -8,6 +8,7 @@ import { build } from 'esbuild';
 import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { read, root } from '../scripts/lib/run.mjs';
+import { scriptsOf, type Kind } from './support/script-sets.js';
 import { clients, freshPrefix } from './support/stores.js';
 
 type Policies = NonNullable<CreateLimiterOptions['policies']>;
@@ -60,25 +61,48 @@ describe('counts', () => {
   });
 
   describe('on Redis', () => {
-    /** The policies, the commands of their script, and its arguments. */
-    const CASES: Readonly<Record<string, readonly [policies: Policies, calls: number, args: number]>> = {
-      'fixed window': [['fixed-window 100/1h'], 3, 3],
-      'sliding window': [['100/1h'], 4, 4],
-      gcra: [['gcra 100/1h'], 3, 6],
-      calendar: [['calendar 100/day'], 4, 5],
-      'two policies': [['a=100/1h', 'b=100/1d'], 7, 8],
-      'four policies': [['a=100/1h', 'b=100/1d', 'c=100/2d', 'd=100/3d'], 13, 14],
+    /** The policies, their kinds, the commands of their script, and its arguments. With overrides, the key has one. */
+    interface Case {
+      readonly policies: Policies;
+      /** Absent for the calendar, whose script is the body of a function. */
+      readonly kinds?: readonly Kind[];
+      readonly calls: number;
+      readonly args: number;
+      readonly overrides?: true;
+    }
+    const sliding = ['a=100/1h', 'b=100/1d', 'c=100/2d', 'd=100/3d'] as const;
+    const CASES: Readonly<Record<string, Case>> = {
+      'fixed window': { policies: ['fixed-window 100/1h'], kinds: ['fixed'], calls: 3, args: 2 },
+      'sliding window': { policies: ['100/1h'], kinds: ['window'], calls: 4, args: 2 },
+      gcra: { policies: ['gcra 100/1h'], kinds: ['bucket'], calls: 3, args: 2 },
+      calendar: { policies: ['calendar 100/day'], calls: 4, args: 2 },
+      'two policies': { policies: [...sliding.slice(0, 2)], kinds: ['window', 'window'], calls: 7, args: 2 },
+      'four policies': {
+        ...{ policies: [...sliding], kinds: ['window', 'window', 'window', 'window'] },
+        ...{ calls: 10, args: 2 },
+      },
+      'an override of a sliding window': {
+        ...{ policies: ['100/1h'], kinds: ['window'], overrides: true, calls: 5, args: 3 },
+      },
+      'an override of a fixed window': {
+        ...{ policies: ['fixed-window 100/1h'], kinds: ['fixed'], overrides: true, calls: 4, args: 3 },
+      },
+      'an override of a bucket': {
+        ...{ policies: ['gcra 100/1h'], kinds: ['bucket'], overrides: true, calls: 4, args: 3 },
+      },
     };
-    for (const [title, [policies, calls, args]] of Object.entries(CASES))
+    for (const [title, { policies, kinds, calls, args, overrides = false }] of Object.entries(CASES))
       it(`commands and arguments of a script: ${title}`, async () => {
         const store = redisStore(clients.redis, { prefix: freshPrefix() });
         const limiter = createLimiter({
           name: 'api',
           store,
+          overrides,
           policies: policies as never,
           timeout: '10s',
           warnings: false,
         });
+        if (overrides) await limiter.override('ada', { limit: 200 });
         // The first decision of a process sends the text of the script, and the first of a key begins its windows.
         for (let i = 0; i < 2; i++) await limiter.consume('ada');
         // Another connection that begins now would send commands before ioredis expects those of others.
@@ -98,9 +122,22 @@ describe('counts', () => {
         expect(allowed).to.equal(true);
         const scripts = seen.filter(({ command: [name] }) => name === 'evalsha');
         expect(scripts).to.have.length(1);
-        const [, , keys, ...rest] = scripts[0]!.command;
+        const [, sha, keys, ...rest] = scripts[0]!.command;
         expect(rest.length - Number(keys), 'arguments').to.be.at.most(args);
         expect(seen.filter(({ source }) => source === 'lua').length, 'commands').to.be.at.most(calls);
+        if (!kinds) return;
+        // The common decision needs no more than the beginning of the script, in which each function costs time.
+        const features = { ban: false, overrides, ids: false, thresholds: false, waits: false };
+        const [script] = scriptsOf(kinds, features);
+        expect(script!.sha).to.equal(sha);
+        const [beginning] = script!.source.split(/^local function headgate_add_verdict|^local kernels = /m);
+        rest[Number(keys)] = String(Date.now() + 60_000);
+        // MONITOR escapes backslashes and line feeds, of which packed params have some.
+        const sent = rest.map((text) =>
+          text.replace(/\\(.)/g, (_, char: string) => (char === 'n' ? '\n' : char)),
+        );
+        const lua = `${beginning!}return redis.error_reply('ERR the rest of the script')`;
+        expect(await clients.redis.eval(lua, Number(keys), ...sent)).to.be.an('array');
       });
   });
 });

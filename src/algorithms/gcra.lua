@@ -56,6 +56,29 @@ while request <= last and charge <= capacity do
   request = request + 1
 end
 
+--- section charge_changed
+-- The common case of a bucket by an override without an end: no debt, or one that was written since the override began, with its rate. Such a
+-- debt has drained by this rate alone. Breaks the loop around it for any other bucket, before any change.
+
+local key, charge = KEYS[request], cost * increment
+before = redis.pcall('GET', key)
+local backlog = charge
+if before then
+  -- An error is a table without a length.
+  if #before ~= 34 then break end
+  local stop, part, written, of_scale, of_increment, cut = struct.unpack('>I6I4I6I4I7I7', before)
+  if written < since or written > now or of_scale ~= scale or of_increment ~= increment then break end
+  if cut > 0 or part >= scale or (stop - written) * scale - part > ceiling then break end
+  backlog = math.max(0, (stop - now) * scale - part) + charge
+end
+if backlog > capacity then break end
+local part, left = -backlog % scale, capacity - backlog
+local wait, remaining, reset = 0, (left - left % increment) / increment, (backlog + part) / scale
+local ttl = reset
+--- include common.ttl
+redis.call('SET', key, struct.pack('>I6I4I6I4I7I7', now + reset, part, now, scale, increment, 0), 'PX', ttl)
+if deadline < 0 then redis.call('PEXPIREAT', key, now + reset) end
+
 --- section look
 
 local function gcra_write(key, p, now, backlog, cut)

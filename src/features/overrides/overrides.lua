@@ -213,8 +213,25 @@ end
 
 --- section single_keyed
 
---- if not algorithm.capacity
+--- if algorithm.charge_changed
+-- The only entry of a record, if it changes the params of one bucket and has no end.
+local CHANGED_BUCKET = '^(%d+) 0\t([^\t]*)\t(%d+) (%d+) (%d+) (%d+) %d+ (%d+)\t'
+local changed_limit, since, own_scale, own_increment, own_capacity, own_ceiling
+--- else
 local configured_limit = limit
+--- end
+
+--- section single_charge
+
+--- if algorithm.charge_changed
+if changed_limit then
+  local scale, increment, capacity, ceiling = own_scale + 0, own_increment + 0, own_capacity + 0, own_ceiling + 0
+--- include algorithm.charge_changed
+  reply[filled + 1], reply[filled + 2] = -2, changed_limit
+  filled = filled + 2
+--- include common.verdict
+  request = request + 1
+end
 --- end
 
 --- section single_guard
@@ -232,9 +249,16 @@ if last < request then
   entry, last = records[request], request
 end
 if revision ~= '' then break end
---- if algorithm.capacity
--- The debts of a bucket depend on earlier entries, too.
-if entry ~= '' then break end
+--- if algorithm.charge_changed
+-- The debts of a bucket depend on earlier entries, too, and its TTL on the end.
+changed_limit = nil
+if entry ~= '' then
+  local of, own_limit
+  since, of, own_limit, own_scale, own_increment, own_capacity, own_ceiling = string.match(entry, CHANGED_BUCKET)
+  if of ~= policy_id or since + 0 > now or string.find(entry, '\n', 1, true) then break end
+  since, changed_limit, last = since + 0, own_limit + 0, request
+  if changed_limit < 1 or changed_limit > 1e12 then break end
+end
 --- else
 limit = configured_limit
 if entry ~= '' then

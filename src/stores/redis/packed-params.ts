@@ -61,6 +61,9 @@ export interface ParamScope {
   readonly policy: number;
 }
 
+/** The fewest keys for which a MGET takes less time than a GET of each. Of two keys it takes 1.1 times as long, of four 0.84 times. */
+const LEAST_MGET = 3;
+
 type Generator = (scope: ParamScope, names: readonly string[]) => string;
 
 /** The directives that become Lua about params and states of policies. */
@@ -87,16 +90,16 @@ const GENERATORS: Readonly<Record<string, Generator>> = {
     const at = placeOf({ ...scope, policy: scope.policies.length });
     return `local ${unpackLua(SHARES_KERNEL, names, { text: 'ARGV[2]', at, variables })}`;
   },
-  /** The values of a request's keys, read at once. */
+  /** The values of a request's keys, read at once if this costs less than a GET of each. */
   values: ({ policies }) => {
     const keys = policies.flatMap((kernel, i) => (beginsWithGet(kernel) ? [`KEYS[key_at + ${i + 1}]`] : []));
-    return keys.length > 1 ? `local found = redis.pcall('MGET', ${keys.join(', ')})\n` : '';
+    return keys.length >= LEAST_MGET ? `local found = redis.pcall('MGET', ${keys.join(', ')})\n` : '';
   },
   /** The value of one key. MGET finds no value of another type, which GET finds, too; and may not be permitted. */
   value: ({ policies, policy, source }) => {
     const get = `redis.pcall('GET', key)`;
     const before = policies.slice(0, policy).filter(beginsWithGet).length;
-    const isFound = source === 'policy' && policies.filter(beginsWithGet).length > 1;
+    const isFound = source === 'policy' && policies.filter(beginsWithGet).length >= LEAST_MGET;
     return `before = ${isFound ? `found[${before + 1}] or ` : ''}${get}\n`;
   },
 };

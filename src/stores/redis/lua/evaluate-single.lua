@@ -120,6 +120,7 @@ while request <= requests do
   local first, from, must_look = request, filled, false
   last = requests
 --- for each feature single_guard
+--- for each feature single_charge
 --- include algorithm.charge of single
   -- A denial by a limit that ends, or with such a feature, depends on more than the policy's state.
   if before == nil and must_look then request = first end

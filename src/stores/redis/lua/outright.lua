@@ -11,6 +11,7 @@ is_outright = true
 local function charge_outright(
   reply, values, now, deadline, requests, stride, at, costs, per_request, per_policy
 )
+  local redis, KEYS, ARGV, struct = redis, KEYS, ARGV, struct
 --- for each policy
 --- include algorithm.charge_params of policy
 --- end
@@ -23,9 +24,12 @@ local function charge_outright(
     if not is_outright then break end
 --- for each feature guard
 --- for each feature fast_open
-    local text = costs == 0 and '1' or ARGV[cost_at + per_policy]
-    local cost = text + 0
-    if cost <= 0 then break end
+    local text, cost = '1', 1
+    if costs > 0 then
+      text = ARGV[cost_at + per_policy]
+      cost = text + 0
+      if cost <= 0 then break end
+    end
 --- values
 --- for each policy
     do
