@@ -166,7 +166,7 @@ function parseOwner(key: string): Owner | undefined {
   const found = parseStateKey('x', `x:${key}`);
   if (found) return { ...found, text: ownerTextIn(key) };
   if (!key.endsWith(`}${LAYOUT_VERSION}`)) return undefined;
-  // Of a limiter whose name is not ASCII, only a hash of the whole is stored.
+  // Of a limiter with a name that is not ASCII, only a hash of the whole is stored.
   const hash: Hash = { hash: /#([\w-]+)/.exec(key)?.[1] ?? '' };
   return { scope: '?', name: hash, key: hash, by: DEFAULT_DIMENSION, text: ownerTextIn(key) };
 }

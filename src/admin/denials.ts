@@ -33,7 +33,7 @@ export interface PastDenials {
   readonly key: string;
   /** The dimension of the key. */
   readonly dimension: string;
-  /** Of a tenant of a shared limit: the dimension and the key whose limit it shares. */
+  /** Of a tenant: the dimension and the key of the shared limit. */
   readonly within?: string;
   /** The first denial, to a second, by the store's clock. */
   readonly first: Date;

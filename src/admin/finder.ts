@@ -29,7 +29,7 @@ export interface Wanted {
   readonly limits: ReadonlyMap<string, readonly TierLimits[]>;
   readonly banned: boolean;
   readonly limited: boolean;
-  /** Whether to include keys whose next request would be admitted. */
+  /** Whether to include keys that have room for another request. */
   readonly admitted: boolean;
   /** Whether to include state that no known limit reads: in all scopes, or only in scopes with unknown limits. */
   readonly states: boolean | 'of unknown scopes';
@@ -327,7 +327,7 @@ export class KeyFinder {
   }
 }
 
-/** The most limiters whose names are kept because their limits are unknown. */
+/** The most names that are kept of limiters with unknown limits. */
 const MAX_UNJUDGED = 100;
 
 /** A text that differs for any two states. */

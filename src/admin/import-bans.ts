@@ -37,7 +37,7 @@ export interface ImportOptions extends ChangeOptions {
 
 /** The result of `importBans`. */
 export interface ImportResult {
-  /** The number of keys whose ban is new or longer now. */
+  /** The number of keys with a new or longer ban. */
   readonly banned: number;
   /** The number of keys that were banned for as long already. */
   readonly already: number;

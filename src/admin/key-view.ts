@@ -21,7 +21,7 @@ export interface KeyView {
   readonly given: string;
   /** The dimension of the key. */
   readonly dimension: string;
-  /** Of a tenant of a shared limit: the dimension and the key whose limit it shares. */
+  /** Of a tenant: the dimension and the key of the shared limit. */
   readonly within?: string;
   /** Absent for the policies for requests without a tier. */
   readonly tier?: string;
@@ -61,7 +61,7 @@ interface Asked {
   readonly name: string;
   readonly key: string;
   readonly dimension: string;
-  /** Of a tenant: the dimension and the key whose limit it shares. */
+  /** Of a tenant: the dimension and the key of the shared limit. */
   readonly within?: Tenancy | undefined;
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
@@ -80,7 +80,7 @@ export async function outlook(state: State, published: Published, asked: Asked) 
   const limiter = own && limiterOn(state, name, own, { isLive });
   try {
     const { override, doubt: unfit } = isLive ? await overrideFor(limiter!, place) : { override: null };
-    // A tenant is also denied by a ban of the key whose limit it shares.
+    // A tenant is also denied by a ban of the key of the shared limit.
     const owners = within ? [owner, counting] : [owner];
     const use = within && own ? await useOf(state, own, within) : undefined;
     const [answer, rests, notes] = await Promise.all([

@@ -29,7 +29,7 @@ interface Place {
   readonly tier: string | undefined;
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
-  /** Of a tenant: the dimension and the key whose limit it shares. */
+  /** Of a tenant: the dimension and the key of the shared limit. */
   readonly within?: Tenancy;
 }
 

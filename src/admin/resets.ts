@@ -27,7 +27,7 @@ const BATCH_SIZE = 500;
 
 /** Options of `reset`. */
 export interface ResetOptions extends KeyChangeOptions, GivenLimits {
-  /** The tier whose policies are reset. @default all tiers, and the policies for requests without one */
+  /** The tier of the policies to reset. @default all tiers, and the policies for requests without one */
   tier?: string | undefined;
   /** Whether to search the store for the state of policies that the limiter no longer has. Only on Redis. @default false */
   scan?: boolean | undefined;

@@ -144,7 +144,7 @@ export interface State {
   search(search: Search): AsyncIterable<readonly FoundKey[]>;
   /** Pages of bans that an index names. Some may have ended, and others may be missing. */
   recorded?(name: string | undefined): AsyncIterable<readonly FoundKey[]>;
-  /** The number of keys with state whose names are unknown. Absent if the store has all names. */
+  /** The number of keys with state and an unknown name. Absent if the store has all names. */
   unnamed?(name: string | undefined): number;
   /** The answers to a peek of cost 1, by policies of one dimension. */
   look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]>;

@@ -160,7 +160,7 @@ export class Service {
     return this.#reads.inTurn(() => previewLines(this.#settings.admin, body));
   }
 
-  /** @throws RefusedError for a visitor who is not an operator */
+  /** @throws RefusedError for a visitor without an operator's rights */
   async #operator(asked: Asked): Promise<Operator> {
     const operator = checkOperator(await asked.operator());
     return operator ?? refuse('You may read this page, and not change limits.', 403);

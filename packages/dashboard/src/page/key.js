@@ -159,7 +159,7 @@ const chargedElsewhere = (views, { dimension }) => [
   ),
 ];
 
-/** The key whose limit a tenant shares, which alone can be reset. @param {any} props */
+/** The key of a tenant's shared limit, which alone can be reset. @param {any} props */
 function OfTenant({ within }) {
   const space = within.indexOf(' ');
   return html`<p class="quiet">
