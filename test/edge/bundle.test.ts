@@ -15,7 +15,7 @@ const LIMITS = {
   'headgate/web': [`export { rateLimit } from './web.js';`, 95],
   'headgate/web and headgate/upstash': [
     `export { rateLimit } from './web.js'; export { redisStore, upstashRedis } from './upstash.js';`,
-    153,
+    154,
   ],
 } as const;
 

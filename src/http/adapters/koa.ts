@@ -3,8 +3,8 @@ import type { Decision } from '../../common/decision.js';
 import { createFlow } from '../flow.js';
 import { weakTrails, type Framework } from '../framework.js';
 import { nodeResponse } from '../node-response.js';
+import { keepFields } from './koa-errors.js';
 import { koaProxy } from './proxies.js';
-import { FIELDS } from '../quota-fields.js';
 import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicyText } from '../../contract/policy.js';
@@ -42,26 +42,6 @@ const framework: Framework<Context, Context> = {
     (ctx.state as DefaultState & { rateLimit?: Decision }).rateLimit = trail.decision;
   },
 };
-
-/** The fields that an answer to an error must keep. */
-const KEPT = [...FIELDS, 'Retry-After'];
-
-/** Koa removes all fields from the answer to an error, so the limiters' fields are set again when the answer is sent. */
-function keepFields(ctx: Context): void {
-  const { res, onerror } = ctx;
-  ctx.onerror = (error) => {
-    const fields = KEPT.flatMap((name) => {
-      const value = res.getHeader(name);
-      return value === undefined ? [] : [{ name, value }];
-    });
-    const writeHead = res.writeHead.bind(res) as (...args: unknown[]) => typeof res;
-    res.writeHead = (...args: unknown[]) => {
-      for (const { name, value } of fields) if (!res.hasHeader(name)) res.setHeader(name, value);
-      return writeHead(...args);
-    };
-    onerror.call(ctx, error);
-  };
-}
 
 /**
  * Middleware for Koa 2 and 3. Without a limit: 1,000 requests a minute per client address (`ctx.ip`). The decision is at
