@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { root } from '../../scripts/lib/run.mjs';
 
-const MAX_WORDS = 45_500;
+const MAX_WORDS = 45_600;
 
 /** Pages that are not documentation: samples of tests, and the forms of the repository. */
 const OTHERS = /^(packages\/cli\/test|\.github)\//;
 
 describe('the documentation', () => {
-  it('has at most 45,500 words, as `wc -w` counts them', () => {
+  it('has at most 45,600 words, as `wc -w` counts them', () => {
     const listed = execFileSync('git', ['ls-files', '*.md', 'llms.txt'], { cwd: root, encoding: 'utf8' });
     const pages = listed.split('\n').filter((page) => page !== '' && !OTHERS.test(page));
     expect(pages).to.include.members(['README.md', 'llms.txt', 'docs/options.md', 'packages/cli/README.md']);
