@@ -29,7 +29,7 @@ export interface Wanted {
   readonly limits: ReadonlyMap<string, readonly TierLimits[]>;
   readonly banned: boolean;
   readonly limited: boolean;
-  /** Whether to include keys that have room for another request. */
+  /** Whether to include keys that would be admitted now. */
   readonly admitted: boolean;
   /** Whether to include state that no known limit reads: in all scopes, or only in scopes with unknown limits. */
   readonly states: boolean | 'of unknown scopes';

@@ -100,6 +100,7 @@ export type AnyKernel = Kernel | 'line';
 
 // docs/contributing/algorithms.md explains how to add a kernel.
 
+/** The kernels, by the names of their files. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
   'fixed-window': fixedWindow,

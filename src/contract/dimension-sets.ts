@@ -91,11 +91,11 @@ function besideSlot({ policies, dimensions }: PolicySet): Partial<PolicySet> | u
  */
 export function idsOf({ set, key }: Subject, counts = (_: PolicySet): boolean => true): string[] {
   const parts = setsByDimension(set).filter(({ set: part }) => counts(part));
-  return parts.map(({ scope, keyOf }) => textOf(scope, keyOf(key)));
+  return parts.map(({ scope, keyOf }) => scopedKey(scope, keyOf(key)));
 }
 
 /** A key of the default dimension is used unchanged. Other keys begin with a NUL character. */
-function textOf(scope: string, key: string): string {
+function scopedKey(scope: string, key: string): string {
   if (scope !== DEFAULT_DIMENSION) return `\0${scope}\0${key}`;
   return key.startsWith('\0') ? `\0${key}` : key;
 }

@@ -95,7 +95,7 @@ export function newCall(): Call {
   return { until: 0, server: undefined, abandoned: false };
 }
 
-/** The last set is found without a search, because most requests have the same set. */
+/** Remembers the value of the last set, because most requests have the same set. */
 export function withLast<T>(find: (set: PolicySet) => T): (set: PolicySet) => T {
   let lastSet: PolicySet | undefined;
   let last: T;

@@ -1,7 +1,7 @@
 import { oncePer } from '../common/lazy.js';
 import { withLast, type PolicySet } from './store.js';
 
-/** The facts about a set, in one list, in which each has its position. */
+/** The facts about each set, as a list. `factOf` assigns the positions. */
 const factsOf = oncePer((_: PolicySet): unknown[] => []);
 let facts = 0;
 

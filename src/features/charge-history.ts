@@ -96,15 +96,15 @@ export class TableHistories implements Histories {
   readonly #histories = new Map<string, History>();
 
   find(policy: string, key: string): History | undefined {
-    return this.#histories.size === 0 ? undefined : this.#histories.get(historyName(policy, key));
+    return this.#histories.size === 0 ? undefined : this.#histories.get(stateName(policy, key));
   }
 
   open(policy: string, key: string, now: number, life: number): History {
-    const id = historyName(policy, key);
-    const history = this.#histories.get(id) ?? new History();
+    const name = stateName(policy, key);
+    const history = this.#histories.get(name) ?? new History();
     history.until = now + life;
-    this.#histories.delete(id);
-    this.#histories.set(id, history);
+    this.#histories.delete(name);
+    this.#histories.set(name, history);
     for (const [oldest, { until }] of this.#histories) {
       if (this.#histories.size <= (until > now ? MAX_HISTORIES : MAX_EXPIRED_HISTORIES)) break;
       this.#histories.delete(oldest);
@@ -116,8 +116,11 @@ export class TableHistories implements Histories {
 /** Longer keys are hashed, because a client may choose its key, and must not fill the memory with it. */
 const MAX_PLAIN_LENGTH = 128;
 
-/** NUL separates the parts, and begins an id with a hash. A policy's id cannot contain NUL, because names are printable. */
-export function historyName(policy: string, key: string): string {
+/**
+ * The name of a policy's state of a key. NUL separates the parts, and begins a name with a hash. A policy's id cannot contain NUL, because
+ * names are printable.
+ */
+export function stateName(policy: string, key: string): string {
   if (key.length <= MAX_PLAIN_LENGTH) return `${policy}\0${key}`;
   return `\0${policy}\0${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;
 }

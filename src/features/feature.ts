@@ -106,9 +106,9 @@ export interface Feature {
   mayChange?(places: readonly Place[], change: ChargeChange, now: number): boolean;
   /** Runs after a charge to the i-th policy, whose column has the verdict. @param before the units that remained before */
   charged?(place: Place, i: number, before: number, now: number): void;
-  /** Whether a policy is charged for a request that another policy denies. */
+  /** Whether a policy is charged for a request that another policy denies. In Lua the sections `charges` and `due`. */
   chargesDenied?(policy: CompiledPolicy): boolean;
-  /** Runs after such a charge to the i-th policy, before `charged`. */
+  /** Runs after such a charge to the i-th policy, before `charged`. In Lua the section `charged_denied`. */
   chargedDenied?(place: Place, i: number, cost: number, now: number): void;
   /** Forgets the charges of a key. */
   reset?(place: Place): void;

@@ -85,7 +85,7 @@ export interface Framework<Req extends object, Res> extends ResponsePort<Res>, P
   readonly handlerSignature?: string;
 }
 
-/** The trails of requests, without a property of the request. */
+/** The trails of requests, in a map, so that requests get no property. */
 export const trails = new WeakMap<object, Trail>();
 
 /** The default storage, for frameworks without a faster one. */

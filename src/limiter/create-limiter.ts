@@ -10,7 +10,7 @@ import { checkInteger, checkShape } from '../common/validate.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { EitherLimitOrPolicies, Policies, PolicyText } from '../contract/policy.js';
 import { visiblePolicies } from '../contract/shares.js';
-import { checkThresholds, thresholdReporter } from '../features/thresholds/crossing-reports.js';
+import { checkOnThreshold, thresholdReporter } from '../features/thresholds/crossing-reports.js';
 import type { PolicySet } from '../contract/store.js';
 import { checkOffences } from './bans.js';
 import { guarded } from './guard/store-guard.js';
@@ -113,7 +113,7 @@ export function assembleLimiter(
   if (!dynamic) {
     checkUsed(by, tiers.all);
     if (ban && !defaults?.has('ban')) checkOffences(ban.after, by.banBy, tiers.all);
-    if (checked.onThreshold && !defaults?.has('onThreshold')) checkThresholds(tiers.all);
+    if (checked.onThreshold && !defaults?.has('onThreshold')) checkOnThreshold(tiers.all);
   }
   const inner = checked.store ?? makeMemoryStore({}, warn);
   for (const each of tiers.all) checkDimensions(inner, each);

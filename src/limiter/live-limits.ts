@@ -32,7 +32,7 @@ import { OverrideWriter } from './overrides/override-writer.js';
 
 const MAX_KEYS = 10_000;
 
-type ReadRecord = readonly [OverrideRecord, number];
+type ReadRecord = readonly [record: OverrideRecord, now: number];
 
 /** The parts of a limiter that has overrides. */
 interface LivePart extends Omit<SetParts, 'name' | 'checks'> {
@@ -103,7 +103,7 @@ export class LiveLimits {
     const { record, entry } = this.#sets;
     const hasChanges = this.#changes.size > 0;
     if (!hasChanges && entry === undefined && record === '') return set;
-    return this.#sets.of(set, hasChanges ? this.#changes.get(textOf(key)) : undefined);
+    return this.#sets.of(set, hasChanges ? this.#changes.get(keyText(key)) : undefined);
   }
 
   /**
@@ -136,7 +136,7 @@ export class LiveLimits {
 
   /** The set by which to ask again, after the store has returned the client changes of a key. */
   learn(key: Key, set: PolicySet, changes: ClientChanges): PolicySet {
-    const id = textOf(key);
+    const id = keyText(key);
     // The store does not return the records of dimensions without a policy in the set.
     const known = { ...this.#changes.get(id), ...changes };
     for (const change of Object.values(changes)) {
@@ -236,6 +236,6 @@ function hasKeyOf(key: Key, by: string): boolean {
   return typeof key === 'string' ? by === DEFAULT_DIMENSION : key[by] !== undefined;
 }
 
-function textOf(key: Key): string {
+function keyText(key: Key): string {
   return typeof key === 'string' ? key : `\0${JSON.stringify(key)}`;
 }

@@ -68,7 +68,7 @@ export interface CommonOptions extends FailureOptions, SlotOptions {
    * adapter holds requests of a leaky bucket with `maxDelay`, and denies every other request at once. @default 10_000
    */
   maxWaiting?: number | undefined;
-  /** The most waiting or held requests of a key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, at least 1 */
+  /** The most waiting or held requests of a key: 1 to `maxWaiting`. @default a tenth of `maxWaiting`, rounded down, at least 1 */
   maxWaitingPerKey?: number | undefined;
   /**
    * Whether operators can change limits at run time. See `Limiter.override` and https://github.com/headgate/headgate/blob/main/docs/overrides.md. Each

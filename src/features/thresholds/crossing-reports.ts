@@ -51,7 +51,7 @@ export class StateCrossings {
   }
 }
 
-/** Reports the crossings of a question, and keeps them in a list if there is one. The first list is emptied at once, because a listener may ask. */
+/** Reports the crossings of a question, and adds them to `stream`. `list` is emptied before, because a listener may ask the store. */
 export function passOn(
   list: Crossing[],
   subject: Subject,
@@ -87,7 +87,7 @@ export function thresholdReporter(onThreshold: OnThreshold | undefined): OnThres
 }
 
 /** Refuses `onThreshold` if no policy can cross a threshold. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function checkThresholds(sets: readonly PolicySet[]): void {
+export function checkOnThreshold(sets: readonly PolicySet[]): void {
   if (sets.some(hasThresholds)) return;
   throw new HeadgateError(
     'HEADGATE_INVALID_OPTION',

@@ -1,5 +1,5 @@
 import type { Crossing } from '../../contract/crossing.js';
-import { historyName } from '../charge-history.js';
+import { stateName } from '../charge-history.js';
 
 /** The tag of the marks of reported thresholds. Unlike the tags of state, the tags of features begin with a capital letter. */
 export const THRESHOLD_TAG = 'T1:';
@@ -40,7 +40,7 @@ export class AllMarks {
 
   /** @param scope the name of a limiter and a dimension */
   of(scope: string, key: string, now: number): Marks {
-    const name = (policy: string): string => historyName(`${scope} ${policy}`, key);
+    const name = (policy: string): string => stateName(`${scope} ${policy}`, key);
     return {
       crossings: this.crossings,
       read: (policy) => this.#marks.get(name(policy)),

@@ -19,6 +19,7 @@ function slotsAt({ policies }: PolicySet): number {
 
 /** The time of a round, ms: a process may be ahead of another process by its part of the turns in a round. */
 const ROUND_MS = 1000;
+
 export function sharesSlots(set: PolicySet): boolean {
   return set.policies[slotsAt(set)]?.share !== undefined;
 }

@@ -48,8 +48,8 @@ export class LimiterCounts {
   /** By dimension, then by key. */
   readonly #keys = new Map<string, Map<string, KeyCounts>>();
   #keyCount = 0;
-  /** The weights of all decisions whose key was counted, including keys for which there was no room. */
-  readonly #weights: [admitted: number, denied: number] = [0, 0];
+  /** The decisions whose key was counted, including keys for which there was no room. */
+  readonly #counted: [admitted: number, denied: number] = [0, 0];
 
   /** @param used the windows of keys, which outlast these counts */
   constructor(name: string, used: UsedKeys) {
@@ -81,7 +81,7 @@ export class LimiterCounts {
   #addKey(decision: CountedDecision, times: number, isOfWait: boolean): void {
     const { allowed, policy, reason } = decision;
     const which = allowed ? 0 : 1;
-    this.#weights[which] += times;
+    this.#counted[which] += times;
     const [dimension, key] = decidingKey(decision);
     let ofDimension = this.#keys.get(dimension);
     if (!ofDimension) this.#keys.set(dimension, (ofDimension = new Map<string, KeyCounts>()));
@@ -127,16 +127,16 @@ export class LimiterCounts {
     for (const [dimension, keys] of this.#keys)
       for (const [key, { causes = [] }] of keys)
         for (const [cause, times] of causes) {
-          const count = share(times, this.#weights[1], this.#denied);
+          const count = share(times, this.#counted[1], this.#denied);
           if (count > 0) yield [textIn(dimension, key, text), cause, count];
         }
   }
 
-  /** Scales weights, such that the keys never have more than their limiter. */
+  /** Scales counts, such that the keys never have more than their limiter. */
   #scaled([admitted, denied, ...cause]: CountedKey): CountedKey {
     const counts = [
-      share(admitted, this.#weights[0], this.#admitted),
-      share(denied, this.#weights[1], this.#denied),
+      share(admitted, this.#counted[0], this.#admitted),
+      share(denied, this.#counted[1], this.#denied),
     ] as const;
     return [...counts, ...cause];
   }
@@ -144,14 +144,12 @@ export class LimiterCounts {
 
 const total = ([admitted, denied]: CountedKey): number => admitted + denied;
 
-const share = (count: number, weights: number, all: number): number =>
-  weights === 0 ? 0 : Math.floor((count * all) / weights);
+const share = (count: number, counted: number, all: number): number =>
+  counted === 0 ? 0 : Math.floor((count * all) / counted);
 
 function increment(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
 }
-
-/** Whether the end of a wait is the reason. */
 
 /** The notation of a counted key. The key of a tenant is that of `tenantOf`. */
 function textIn(dimension: string, key: string, text: KeyText): string {

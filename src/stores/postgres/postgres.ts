@@ -64,7 +64,7 @@ export interface PostgresStoreOptions extends PostgresSchemaOptions {
    * @default true, or `false` with a `clock`
    */
   counts?: boolean | CountOptions | undefined;
-  /** For tests: a clock to decide by. In whole ms since the epoch. */
+  /** For tests: a clock to decide by. It returns whole ms since the epoch. */
   clock?: Clock | undefined;
 }
 

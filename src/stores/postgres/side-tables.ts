@@ -14,7 +14,7 @@ export const sideTables = (table: string): string[] => [
 
 /** The names of the tables that decisions write. */
 export const writtenTables = (table: string, isStream: boolean): string[] =>
-  sideTables(table).slice(0, isStream ? 2 : 1);
+  isStream ? [logTable(table), crossingTables(table).crossings] : [logTable(table)];
 
 /** The SQL that creates the tables. They are always logged, so that a crash of the server neither loses an entry nor gives an id twice. */
 export function recordSchema(table: string): string {

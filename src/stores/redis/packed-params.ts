@@ -61,7 +61,7 @@ export interface ParamScope {
   readonly policy: number;
 }
 
-/** The fewest keys for which a MGET takes less time than a GET of each. Of two keys it takes 1.1 times as long, of four 0.84 times. */
+/** The fewest keys for which an MGET takes less time than a GET of each. An MGET of two keys takes 1.1 times as long, and of four 0.84 times. */
 const LEAST_MGET = 3;
 
 type Generator = (scope: ParamScope, names: readonly string[]) => string;

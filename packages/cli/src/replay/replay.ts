@@ -23,6 +23,7 @@ interface Effect {
   /** The most that each client used. */
   readonly peaks: Uint32Array;
   denied: number;
+  /** The time of the first denial, ms since the epoch, or undefined if there was none. */
   first: number | undefined;
   last: number | undefined;
 }
