@@ -155,8 +155,8 @@ export interface Query extends Subject, Costs {
 }
 
 /** A question that charges and writes nothing. */
-export function lookOf(subject: Subject, { cost, costs }: Costs): Query {
-  return { ...subject, cost, costs, peek: true, lease: '' };
+export function lookOf(subject: Subject, costs: Costs): Query {
+  return { ...subject, ...costs, peek: true, lease: '' };
 }
 
 /** Whether a store's answer is a reply with verdicts on a set. A store written by a user may answer incorrectly. */

@@ -151,7 +151,7 @@ export class Memory implements MemoryStore {
     const [part] = setsByDimension(set);
     const place = new MemoryPlace(true, this.#onFull, this.#marks, this.#ids);
     place.find(this.#makeView({ ...part!, scope }), key, now);
-    const query = lookOf({ set, key }, { cost: 1 });
+    const query = lookOf({ set, key }, { cost: 1, costs: undefined });
     return decide([place], query, now, this.#step(now));
   }
 
