@@ -11,7 +11,7 @@ is_outright = true
 local function charge_outright(
   reply, values, now, deadline, requests, stride, at, costs, per_request, per_policy
 )
-  local redis, KEYS, ARGV, struct = redis, KEYS, ARGV, struct
+  local redis, KEYS = redis, KEYS
 --- for each policy
 --- include algorithm.charge_params of policy
 --- end
