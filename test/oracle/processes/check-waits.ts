@@ -8,7 +8,7 @@ import { LEDGER } from './site.js';
 import type { ProcessSite } from './task.js';
 
 /** The longest lease of a drawn site, ms. */
-const LONGEST_LEASE_MS = 1500;
+const LONGEST_LEASE_MS = 2400;
 
 /** The longest wait that a policy may ask for. @param debt the units above the limit that were settled. @param least the lowest limit in force */
 function longestWait(policy: Policy, debt: number, least: number): number {
