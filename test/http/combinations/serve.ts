@@ -1,5 +1,5 @@
 // Serves a drawn site, and records the decisions and the ends of its requests in order.
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, Server, ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLimiter, type Decision, type Limiter, type Store } from 'headgate';
@@ -112,6 +112,8 @@ export async function serve(site: HttpSite, store: Store, reached: (n: number) =
 
 function watch(res: ServerResponse, seen: Map<number, Seen>, events: Event[]): void {
   const { socket, headers } = res.req;
+  // On a busy machine, Node would close an idle connection while the client sends the next request on it.
+  (socket as typeof socket & { server: Server }).server.keepAliveTimeout = 120_000;
   const own: Seen = { n: numberOf(headers), decisions: [] };
   seen.set(own.n, own);
   const end = (completed: boolean) => {
