@@ -64,7 +64,7 @@ const OF_LIMITERS = [
 ];
 
 describe('resources', function () {
-  this.timeout(300_000);
+  this.timeout(600_000);
   let report: Report;
   before(async () => {
     const child = fork(join(import.meta.dirname, 'resources/child.ts'), [String(servers.redis.port)], {
