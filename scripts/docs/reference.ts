@@ -154,7 +154,7 @@ const decision = await limiter.consume('ada', { cost: 3 });
 console.log(decision.allowed, decision.remaining); // true 97
 \`\`\`
 
-Every method returns a promise, except \`decide\` and \`compile\`. A denial is a [decision](decision.md), not an error, except for \`wait\`, but wrong arguments throw
+Every method returns a promise, except \`decide\` and \`compile\`. A denial is a [decision](decision.md), not an error, except for \`wait\`. Wrong arguments throw
 [coded errors](errors.md#at-run-time-arguments), and after \`close\`, each method throws ${linkOf('HEADGATE_CLOSED')}.
 
 ## Methods

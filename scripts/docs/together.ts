@@ -82,7 +82,7 @@ A field beside an algorithm that lacks the field (\`HEADGATE_UNKNOWN_OPTION\`):
 
 ${FIELDS.map(fieldItem).join('\n')}
 
-A call refuses an id if its policies hold slots, or if a cluster would have to decide key by key, because the id arrives with the call, but an adapter refuses \`requestId\` at its creation.
+A call refuses an id if its policies hold slots, or if a cluster would have to decide key by key, because the id arrives with the call. An adapter refuses \`requestId\` at its creation.
 `;
   const options = await resolveConfig(FILE);
   return format(text, { ...options, parser: 'markdown' });

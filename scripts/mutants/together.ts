@@ -10,7 +10,10 @@ import { join } from 'node:path';
 import { listFiles, root } from '../lib/run.mjs';
 import mutants from './together.json' with { type: 'json' };
 
-/** Mistakes of Lua, or of a store on Redis, show on Redis, those of stores that keep state in the process in memory. Others show in memory, and calls that only a server needs on Redis. */
+/**
+ * The stores that show a mistake. Those of Lua and of the stores on Redis need Redis, and those of `src/stores/state` show in memory. Others
+ * usually show in memory, but on Redis if only a server needs the call.
+ */
 const storesOf = (file: string): string[] => {
   if (file.endsWith('.lua') || file.startsWith('src/stores/redis/')) return ['redis'];
   return file.startsWith('src/stores/state/') ? ['memory'] : ['memory', 'redis'];

@@ -32,7 +32,9 @@ export function renewSlots(
     if (ending.look()) return;
     if (performance.now() > until) return stop();
     decision.renew().then(
-      (held) => void (held || stop()),
+      (held) => {
+        if (!held) stop();
+      },
       // The next renewal may still be in time.
       (error: unknown) => warnOfBackground('The slot of a response was not renewed', error),
     );
