@@ -10,10 +10,7 @@ import { join } from 'node:path';
 import { listFiles, root } from '../lib/run.mjs';
 import mutants from './together.json' with { type: 'json' };
 
-/**
- * The stores that show a mistake. Those of Lua and of the stores on Redis need Redis, and those of `src/stores/state` show in memory. Others
- * usually show in memory, but on Redis if only a server needs the call.
- */
+/** The stores that show a mistake: Redis for Lua and its own store, memory for state in the process, and both for the rest. */
 const storesOf = (file: string): string[] => {
   if (file.endsWith('.lua') || file.startsWith('src/stores/redis/')) return ['redis'];
   return file.startsWith('src/stores/state/') ? ['memory'] : ['memory', 'redis'];
