@@ -77,7 +77,7 @@ export { printable, printableJson, printableLines } from './common/printable.js'
 export { faultOfSecret } from './common/secret.js';
 export { withoutSecrets } from './common/shown.js';
 export { VERSION } from './common/version.js';
-export { checkNote, NOTE_LENGTHS } from './contract/ban-options.js';
+export { checkNote, NOTE_LENGTHS } from './contract/change-note.js';
 export { checkDimension, DEFAULT_DIMENSION } from './contract/key.js';
 export { POLICY_GRAMMAR } from './contract/policy-text.js';
 export { DEFAULT_SUBNET } from './http/client-key.js';

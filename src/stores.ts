@@ -17,7 +17,7 @@ export {
 export { costAt, type Costs } from './contract/costs.js';
 export { subjectOf } from './contract/dimensions.js';
 export type { Health } from './contract/health.js';
-export type { BanNote } from './contract/ban-options.js';
+export type { ChangeNote as BanNote } from './contract/change-note.js';
 export type { FirstDecision } from './contract/first-decision.js';
 export type { CompiledBan } from './contract/ban-options.js';
 export type { CompiledPolicy } from './contract/policy.js';

@@ -130,8 +130,8 @@ const OPTIONS = [
   ['`override`, `overrideAll`', 'src/limiter/overrides/override.ts', 'OverrideNote'],
   [
     '`ban`, `unban`, `override`, `overrideAll`, `removeOverride`',
-    'src/contract/ban-options.ts',
-    'BanNoteOptions',
+    'src/contract/change-note.ts',
+    'ChangeNoteOptions',
   ],
   ['`unban`', 'src/contract/ban-options.ts', 'UnbanOptions'],
 ] as const;

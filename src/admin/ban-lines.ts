@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { exactMilliseconds, MAX_DURATION_MS } from '../common/duration.js';
-import { NOTE_LENGTHS } from '../contract/ban-options.js';
+import { NOTE_LENGTHS } from '../contract/change-note.js';
 import { checkDimension } from '../contract/key.js';
 import type { ImportedBan } from './import-bans.js';
 import { textIn, textOrHashIn, type Json } from './lines.js';

@@ -1,4 +1,4 @@
-import { NO_NOTE } from '../contract/ban-options.js';
+import { NO_NOTE } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { SAME_END_MS } from './bans.js';
 import { ownerIn } from './bans-since.js';

@@ -1,5 +1,5 @@
 // Bans by denials since an override began, because they stay when the override ends.
-import type { BanNote } from '../contract/ban-options.js';
+import type { ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Context } from './context.js';
 import { whoseOf, type Whose } from './owners.js';
@@ -88,7 +88,7 @@ export function ownerIn(state: State, who: string): Owner | undefined {
 export async function endBans(
   { state, origin }: Context,
   found: readonly Found[],
-  note: BanNote,
+  note: ChangeNote,
 ): Promise<void> {
   for (const { who, owner, banned } of found)
     await state.setBans([{ owner, duration: 0, note }], {

@@ -1,7 +1,7 @@
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
-import type { BanNote } from '../contract/ban-options.js';
+import type { ChangeNote } from '../contract/change-note.js';
 import { withScope } from '../stores/keys.js';
 import { checkChange, checkName, noteOf, warnings, type Context, type KeyChangeOptions } from './context.js';
 import { KeyFinder } from './finder.js';
@@ -165,7 +165,7 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
   async function unbanAll(
     names: readonly string[] | 'all',
     key: string,
-    note: BanNote,
+    note: ChangeNote,
     options: Omit<UnbanKeyOptions, 'name'>,
   ): Promise<UnbanResult[]> {
     const { fresh, ...others } = options;
@@ -244,7 +244,7 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
 interface Banning {
   readonly key: string;
   readonly duration: Duration;
-  readonly note: BanNote;
+  readonly note: ChangeNote;
   readonly options: KeyOptions & { readonly force?: boolean | undefined };
 }
 

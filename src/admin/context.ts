@@ -1,5 +1,5 @@
 import { checkShape } from '../common/validate.js';
-import { checkNote, type BanNote, type BanNoteOptions } from '../contract/ban-options.js';
+import { checkNote, type ChangeNote, type ChangeNoteOptions } from '../contract/change-note.js';
 import { checkLimiterName } from '../limiter/options.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
@@ -24,7 +24,7 @@ export interface NameFilter {
 }
 
 /** The operator of a change, and the reason. The log has both. */
-export type ChangeOptions = BanNoteOptions;
+export type ChangeOptions = ChangeNoteOptions;
 
 /** A key of a limiter, and the operator of its change. */
 export interface KeyChangeOptions extends NameOption, KeyOptions, ChangeOptions {}
@@ -38,14 +38,14 @@ export function checkKeyOptions(what: string, options: object, ...more: readonly
 }
 
 /** Like `checkKeyOptions`, for a change. @returns the operator and the reason */
-export function checkChange(what: string, options: KeyChangeOptions, ...more: readonly string[]): BanNote {
+export function checkChange(what: string, options: KeyChangeOptions, ...more: readonly string[]): ChangeNote {
   checkKeyOptions(what, options, ...NOTE_OPTIONS, ...more);
   checkName(options.name);
   return noteOf(what, options);
 }
 
 /** The operator and the reason in options. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function noteOf(what: string, { by, reason }: ChangeOptions): BanNote {
+export function noteOf(what: string, { by, reason }: ChangeOptions): ChangeNote {
   return checkNote(what, { ...(by !== undefined && { by }), ...(reason !== undefined && { reason }) });
 }
 

@@ -1,6 +1,6 @@
 import { exactMilliseconds, MAX_DURATION_MS, type Duration } from '../common/duration.js';
 import { checkShape } from '../common/validate.js';
-import { NO_NOTE, type BanNote } from '../contract/ban-options.js';
+import { NO_NOTE, type ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { withScope, type Hash } from '../stores/keys.js';
 import { leftOf, ownersOf, SAME_END_MS } from './bans.js';
@@ -147,7 +147,7 @@ export function importFunctions({ state, origin }: Context) {
   }
 
   /** Creates the bans that are longer than the bans in force. Each limiter gets one entry in the log. */
-  async function apply(changes: readonly WantedBan[], note: BanNote, dryRun: boolean): Promise<ImportResult> {
+  async function apply(changes: readonly WantedBan[], note: ChangeNote, dryRun: boolean): Promise<ImportResult> {
     let unnoted: string | undefined;
     /** The banned keys, by the limiter's name as written in keys. */
     const banned = new Map<string, BannedByImport[]>();
@@ -202,7 +202,7 @@ function checkImported(ban: ImportedBan): number {
 }
 
 interface WantedBan extends BanChange {
-  readonly note: BanNote;
+  readonly note: ChangeNote;
 }
 
 function longestOf(bans: readonly WantedBan[]): WantedBan[] {

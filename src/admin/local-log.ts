@@ -1,4 +1,4 @@
-import type { BanNote } from '../contract/ban-options.js';
+import type { ChangeNote } from '../contract/change-note.js';
 import type { ListedChange } from '../stores/journal.js';
 import type { Owner } from './state.js';
 
@@ -11,9 +11,9 @@ export async function* changesSince(entries: Entries, time: number): AsyncGenera
 }
 
 /** The notes of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
-export async function notesIn(entries: Entries, owners: readonly Owner[]): Promise<(BanNote | null)[]> {
+export async function notesIn(entries: Entries, owners: readonly Owner[]): Promise<(ChangeNote | null)[]> {
   const wanted = new Set(owners.map(({ text }) => text));
-  const notes = new Map<string, BanNote | null>();
+  const notes = new Map<string, ChangeNote | null>();
   /** The changes that were undone: the ban in force is an earlier one. */
   const undone = new Set<string>();
   for await (const { action, who: text, by, reason, id, undoes } of entries) {

@@ -1,5 +1,5 @@
 import { checkBoolean, checkShape } from '../common/validate.js';
-import type { BanNote } from '../contract/ban-options.js';
+import type { ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -266,7 +266,7 @@ function checkWish(wish: OverrideWish): void {
 }
 
 /** A note as limiters take it. */
-export const given = ({ by, reason }: BanNote): OverrideNote => ({
+export const given = ({ by, reason }: ChangeNote): OverrideNote => ({
   ...(by !== null && { by }),
   ...(reason !== null && { reason }),
 });

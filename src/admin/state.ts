@@ -1,5 +1,5 @@
 import type { TenantState } from '../algorithms/sharing.js';
-import type { BanNote } from '../contract/ban-options.js';
+import type { ChangeNote } from '../contract/change-note.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
 import type { Hash, KeyText, StateKey } from '../stores/keys.js';
@@ -58,7 +58,7 @@ export interface BanChange {
   /** The length of the ban, ms. 0 ends the ban. */
   readonly duration: number;
   /** The new note. Absent to keep the earlier note. */
-  readonly note?: BanNote | undefined;
+  readonly note?: ChangeNote | undefined;
 }
 
 /** The counts of decisions in the last minute, the oldest first. */
@@ -113,7 +113,7 @@ export interface ChangeLog {
   /** The logged changes, the newest first. @param time the earliest time, ms since 1970 */
   since(time: number): AsyncIterable<ListedChange>;
   /** The operator and the reason of each ban by hand. Null for all other bans. */
-  notesOf(owners: readonly Owner[]): Promise<(BanNote | null)[]>;
+  notesOf(owners: readonly Owner[]): Promise<(ChangeNote | null)[]>;
 }
 
 export interface StateSettings {

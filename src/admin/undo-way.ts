@@ -1,11 +1,11 @@
 import { HeadgateError } from '../common/errors.js';
-import type { BanNote } from '../contract/ban-options.js';
+import type { ChangeNote } from '../contract/change-note.js';
 import type { AdminWarning } from './scope.js';
 
 /** A checked way back. */
 export interface Way {
   readonly action: 'ban' | 'unban' | 'override' | 'remove';
-  go(note: BanNote): Promise<readonly AdminWarning[]>;
+  go(note: ChangeNote): Promise<readonly AdminWarning[]>;
 }
 
 export function cannot(why: string): HeadgateError {

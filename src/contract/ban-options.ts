@@ -10,7 +10,7 @@ import {
   optional,
   type OptionTable,
 } from '../common/options.js';
-import { checkShape } from '../common/validate.js';
+import type { ChangeNoteOptions } from './change-note.js';
 
 /** Integers for both stores, in the order in which `ban.lua` reads them. */
 export interface CompiledBan {
@@ -53,32 +53,14 @@ export interface BanOptions {
   by?: string | undefined;
 }
 
-/** The operator of a ban by hand, or of its end, and the reason. A store on Redis keeps both for `headgate list` and `headgate bans log`. */
-export interface BanNoteOptions {
-  /** The operator: 1 to 100 characters, not all blank. */
-  by?: string | undefined;
-  /** The reason: 1 to 500 characters, not all blank. */
-  reason?: string | undefined;
-}
-
 /** The options of `unban`. */
-export interface UnbanOptions extends BanNoteOptions {
+export interface UnbanOptions extends ChangeNoteOptions {
   /**
    * Whether to forget the key's charges, too, as `reset` does. Otherwise the charges stay, and a key that has spent its quota is denied
    * until the window ends. @default false
    */
   fresh?: boolean | undefined;
 }
-
-/** The operator and the reason of a ban or of its end, each `null` if not given. */
-export interface BanNote {
-  /** The operator. */
-  readonly by: string | null;
-  /** The reason. */
-  readonly reason: string | null;
-}
-
-export const NO_NOTE: BanNote = { by: null, reason: null };
 
 export const BAN_TABLE = {
   after: integer(1, 1e6),
@@ -105,19 +87,4 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
   const { max = Math.max(first, DEFAULT_MAX_BAN_MS) } = given;
   if (max < first) throw invalidOption('ban.max', ban.max, 'Pass a duration of at least `for`.');
   return Object.freeze({ after, within, first, factor: Math.round(factor * 1000), max });
-}
-
-/** The most characters of each text of a note. */
-export const NOTE_LENGTHS = { by: 100, reason: 500 } as const;
-
-/** Checks an operator and a reason. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
-export function checkNote(what: string, note: BanNoteOptions): BanNote {
-  checkShape(what, note, ['by', 'reason']);
-  const text = (field: keyof BanNoteOptions): string | null => {
-    const value: unknown = note[field];
-    if (value === undefined) return null;
-    if (typeof value === 'string' && value.trim() !== '' && value.length <= NOTE_LENGTHS[field]) return value;
-    throw invalidOption(field, value, `Pass 1 to ${NOTE_LENGTHS[field]} characters that are not all blank.`);
-  };
-  return { by: text('by'), reason: text('reason') };
 }

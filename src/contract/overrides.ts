@@ -6,7 +6,7 @@
 import { memo } from '../common/memo.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
-import type { BanNoteOptions } from './ban-options.js';
+import type { ChangeNoteOptions } from './change-note.js';
 import type { CompiledPolicy } from './policy.js';
 
 /**
@@ -66,7 +66,7 @@ export interface RecordChange {
   /** The longest time for which the debt of a bucket lasts after the change, ms. The rate may become lower. @default 0 */
   readonly debtLife?: number;
   /** The operator who ends an override, and the reason. A new entry contains both. */
-  readonly note?: BanNoteOptions;
+  readonly note?: ChangeNoteOptions;
   /** The interface by which an operator makes the change, for the log. Absent for a method of a limiter. */
   readonly from?: 'admin' | 'cli';
   /** The id of the logged change that this one undoes. */
@@ -275,7 +275,7 @@ export function isDamaged(record: unknown): boolean {
 }
 
 /** The change as the operator passed it, the operator, and the reason. */
-export interface EntryNote extends BanNoteOptions {
+export interface EntryNote extends ChangeNoteOptions {
   readonly change: unknown;
 }
 

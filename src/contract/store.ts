@@ -1,4 +1,5 @@
-import type { BanNote, CompiledBan } from './ban-options.js';
+import type { CompiledBan } from './ban-options.js';
+import type { ChangeNote } from './change-note.js';
 import type { HeadgateError } from '../common/errors.js';
 import { oncePer } from '../common/lazy.js';
 import { MAX_UNITS } from '../common/validate.js';
@@ -308,7 +309,7 @@ export interface Store {
    *
    * @param isLogged as in `reset`
    */
-  ban(subject: Subject, duration: number, note?: BanNote, isLogged?: boolean): MaybePromise<void>;
+  ban(subject: Subject, duration: number, note?: ChangeNote, isLogged?: boolean): MaybePromise<void>;
   /** Whether the store remembers the ids of requests: of all, or by their set. Limiters refuse ids that the store would not remember. */
   readonly remembersIds?: boolean | ((set: PolicySet) => boolean) | undefined;
   /** Looks at a key without changing anything: see {@link UsageReply}. Without this method, limiters ask `decide` and read the records. */

@@ -2,7 +2,8 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
 import { warningBy } from '../common/warnings.js';
-import { checkNote, type BanNoteOptions, type UnbanOptions } from '../contract/ban-options.js';
+import type { UnbanOptions } from '../contract/ban-options.js';
+import { checkNote, type ChangeNoteOptions } from '../contract/change-note.js';
 import { publishChange } from '../contract/diagnostics.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { limitDimension, visiblePolicies } from '../contract/shares.js';
@@ -22,7 +23,7 @@ export class BanOperations {
     this.#life = life;
   }
 
-  async ban(key: Key, duration: Duration, note: BanNoteOptions): Promise<void> {
+  async ban(key: Key, duration: Duration, note: ChangeNoteOptions): Promise<void> {
     const { set, store, warn } = this.#parts;
     const subject = this.#bannable(key);
     const forMs = warningBy(warn, () => toMilliseconds('duration', duration, { usual: 'long' }));

@@ -1,4 +1,5 @@
-import type { BanNoteOptions, UnbanOptions } from '../contract/ban-options.js';
+import type { UnbanOptions } from '../contract/ban-options.js';
+import type { ChangeNoteOptions } from '../contract/change-note.js';
 import type { Decision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
@@ -175,7 +176,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or the store's
    * error
    */
-  ban(key: Key, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
+  ban(key: Key, duration: Duration, note: ChangeNoteOptions = {}): Promise<void> {
     return this.internals.bans.ban(key, duration, note);
   }
 
@@ -226,7 +227,7 @@ export class Limiter {
    * @returns whether there was an override
    * @throws as `override`
    */
-  removeOverride(key?: Key, note: BanNoteOptions = {}): Promise<boolean> {
+  removeOverride(key?: Key, note: ChangeNoteOptions = {}): Promise<boolean> {
     return this.internals.overrides.remove(key, note);
   }
 

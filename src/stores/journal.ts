@@ -1,8 +1,8 @@
-import type { BanNote } from '../contract/ban-options.js';
+import type { ChangeNote } from '../contract/change-note.js';
 import { escapeName } from './keys.js';
 
 /** A change that a store logs for operators. */
-export interface JournalEntry extends BanNote {
+export interface JournalEntry extends ChangeNote {
   /** `import`: bans of many keys. `remove`: the end of an override. `configure`: a limiter with other options. */
   readonly action: 'ban' | 'unban' | 'import' | 'override' | 'remove' | 'reset' | 'configure';
   /** The owner text: the limiter's name and the key. The key is empty for changes of no particular key. */

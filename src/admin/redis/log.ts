@@ -1,4 +1,4 @@
-import type { BanNote } from '../../contract/ban-options.js';
+import type { ChangeNote } from '../../contract/change-note.js';
 import type { JournalEntry, ListedChange } from '../../stores/journal.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys, logArgs } from '../../stores/redis/operators/ban-book.js';
 import { assemble } from '../../stores/redis/scripts.js';
@@ -36,7 +36,7 @@ export class RedisLog implements ChangeLog {
     await this.#calls.run(script, bookKeys(this.#calls.prefix), ['', ...BOOK_BOUNDS, ...args]);
   }
 
-  async notesOf(owners: readonly Owner[]): Promise<(BanNote | null)[]> {
+  async notesOf(owners: readonly Owner[]): Promise<(ChangeNote | null)[]> {
     if (owners.length === 0) return [];
     const [, notes] = bookKeys(this.#calls.prefix);
     try {
@@ -67,9 +67,9 @@ export class RedisLog implements ChangeLog {
   }
 }
 
-function parseNote(text: string | null): BanNote | null {
+function parseNote(text: string | null): ChangeNote | null {
   try {
-    return text === null ? null : (JSON.parse(text) as BanNote);
+    return text === null ? null : (JSON.parse(text) as ChangeNote);
   } catch {
     return null;
   }

@@ -1,4 +1,4 @@
-import type { BanNote } from '../../contract/ban-options.js';
+import type { ChangeNote } from '../../contract/change-note.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { JournalEntry } from '../../stores/journal.js';
 import type { Place } from '../feature.js';
@@ -29,7 +29,7 @@ export function hasBan({ set }: DimensionSet): boolean {
 }
 
 /** The log entry of a ban. @param left the rest of the ban before, ms */
-export function bannedChange(who: string, forMs: number, left: number, note: BanNote): JournalEntry {
+export function bannedChange(who: string, forMs: number, left: number, note: ChangeNote): JournalEntry {
   return {
     ...note,
     ...({ action: forMs > 0 ? 'ban' : 'unban', who, keys: 1, forMs, from: 'program' } as const),

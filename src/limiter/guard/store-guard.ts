@@ -1,6 +1,6 @@
 import { inBackground } from '../../common/background.js';
 import type { Warn } from '../../common/warnings.js';
-import type { BanNote } from '../../contract/ban-options.js';
+import type { ChangeNote } from '../../contract/change-note.js';
 import { costAt } from '../../contract/costs.js';
 import type { Health } from '../../contract/health.js';
 import {
@@ -229,7 +229,7 @@ class StoreGuard implements Store, Asker {
     return this.#ask(subject, (question) => askUsage(this.#store, question));
   }
 
-  async ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {
+  async ban(subject: Subject, duration: number, note?: ChangeNote): Promise<void> {
     return this.#ask(subject, (question) => this.#store.ban(question, duration, note));
   }
 

@@ -1,5 +1,5 @@
 import { HeadgateError } from '../../common/errors.js';
-import type { BanNoteOptions } from '../../contract/ban-options.js';
+import type { ChangeNoteOptions } from '../../contract/change-note.js';
 import { publishChange } from '../../contract/diagnostics.js';
 import type { Key } from '../../contract/key.js';
 import type { OverridePlace } from '../../contract/store.js';
@@ -36,7 +36,7 @@ export class OverrideOperations {
     return this.#writer().of(key);
   }
 
-  async remove(key: Key | undefined, note: BanNoteOptions): Promise<boolean> {
+  async remove(key: Key | undefined, note: ChangeNoteOptions): Promise<boolean> {
     const [place, was] = await this.#writer().remove(key, note);
     this.#wakeAt(place);
     if (was) publishChange(this.#name, 'remove-override', key, note);

@@ -2,7 +2,7 @@ import { HeadgateError, show } from '../../common/errors.js';
 import { warnOfSeconds } from '../../common/duration.js';
 import { checkShape } from '../../common/validate.js';
 import type { Warn } from '../../common/warnings.js';
-import { checkNote, type BanNoteOptions } from '../../contract/ban-options.js';
+import { checkNote, type ChangeNoteOptions } from '../../contract/change-note.js';
 import { changedPolicy, limitsOf, type PolicyChange } from '../../contract/change-policy.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { unknownDimension } from '../../contract/dimensions.js';
@@ -72,7 +72,7 @@ export class OverrideWriter {
   }
 
   /** Ends an override. @returns its place, and whether there was an override */
-  async remove(key: Key | undefined, given: BanNoteOptions): Promise<readonly [OverridePlace, boolean]> {
+  async remove(key: Key | undefined, given: ChangeNoteOptions): Promise<readonly [OverridePlace, boolean]> {
     const { by, reason } = checkNote('removeOverride', given);
     const place = this.#placeOf(key);
     const note = { ...(by !== null && { by }), ...(reason !== null && { reason }) };
@@ -95,7 +95,7 @@ export class OverrideWriter {
 
   async #write(
     { place, entry, duration, life: newLife }: CheckedChange,
-    note?: BanNoteOptions,
+    note?: ChangeNoteOptions,
   ): Promise<readonly [OverrideRecord, number]> {
     const { records, scope, onChangeOfAll } = this.#parts;
     const life = Math.max(0, ...scope.everything.policies.map((policy) => policy.life));

@@ -1,6 +1,6 @@
 import { exactMilliseconds, type Duration } from '../../common/duration.js';
 import { invalidOption } from '../../common/errors.js';
-import type { BanNoteOptions } from '../../contract/ban-options.js';
+import type { ChangeNoteOptions } from '../../contract/change-note.js';
 import type { PolicyChange } from '../../contract/change-policy.js';
 import { parseEntryNote, UNENDED_RECORD_MS, type OverrideEntry } from '../../contract/overrides.js';
 
@@ -19,7 +19,7 @@ export type OverrideChange =
   | { readonly [policy: string]: string | PolicyChange | false };
 
 /** The duration of an override, the operator, and the reason. */
-export interface OverrideNote extends BanNoteOptions {
+export interface OverrideNote extends ChangeNoteOptions {
   /** The duration: ms or `'1d'`, up to 366 days. By default the override lasts until it is removed. */
   for?: Duration | undefined;
   /**

@@ -1,6 +1,6 @@
 import type { Warn } from '../../common/warnings.js';
 import { UP, type Health } from '../../contract/health.js';
-import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
+import { NO_NOTE, type ChangeNote } from '../../contract/change-note.js';
 import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
 import type { Announced, Announcement, CountedDecision } from '../../contract/announcement.js';
 import { adjust, lease, reset } from '../state/changes.js';
@@ -248,7 +248,7 @@ export class Memory implements MemoryStore {
     if (isLogged) this.#log(subject, () => true, resetChange, now);
   }
 
-  ban(subject: Subject, duration: number, note: BanNote = NO_NOTE, isLogged = true): void {
+  ban(subject: Subject, duration: number, note: ChangeNote = NO_NOTE, isLogged = true): void {
     const now = this.#clock();
     const left = setBan(this.#find(subject, now), duration, now);
     if (isLogged) this.#log(subject, hasBan, (owner) => bannedChange(owner, duration, left, note), now);

@@ -1,6 +1,6 @@
 import type { HeadgateError } from '../../common/errors.js';
 import type { Announced, Announcement } from '../../contract/announcement.js';
-import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
+import { NO_NOTE, type ChangeNote } from '../../contract/change-note.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import type {
   ChargeChange,
@@ -294,7 +294,7 @@ export class RedisStore implements Store {
     });
   }
 
-  async ban(subject: Subject, duration: number, note: BanNote = NO_NOTE): Promise<void> {
+  async ban(subject: Subject, duration: number, note: ChangeNote = NO_NOTE): Promise<void> {
     const left = await this.#change(subject, () => operations.ban(this.#plans, subject, duration));
     this.#book?.set(subject, duration, left, note);
   }

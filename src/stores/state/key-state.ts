@@ -1,4 +1,4 @@
-import { NO_NOTE, type BanNote } from '../../contract/ban-options.js';
+import { NO_NOTE, type ChangeNote } from '../../contract/change-note.js';
 import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
 import type { RecordChange } from '../../contract/overrides.js';
 import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
@@ -63,7 +63,7 @@ abstract class States implements OverrideStates {
   }
 
   /** Like `Store.ban`. */
-  ban(subject: Subject, duration: number, note: BanNote = NO_NOTE, isLogged = true): void {
+  ban(subject: Subject, duration: number, note: ChangeNote = NO_NOTE, isLogged = true): void {
     const left = setBan(this.#places(subject), duration, this.now);
     if (isLogged) this.#log(subject, hasBan, (owner) => bannedChange(owner, duration, left, note));
   }

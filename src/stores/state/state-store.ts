@@ -1,5 +1,5 @@
 import { HeadgateError } from '../../common/errors.js';
-import type { BanNote } from '../../contract/ban-options.js';
+import type { ChangeNote } from '../../contract/change-note.js';
 import { setsByDimension } from '../../contract/dimension-sets.js';
 import { overridesAmong } from '../../features/overrides/state-record.js';
 import { answered } from '../../features/features.js';
@@ -110,7 +110,7 @@ class StateStore implements Store {
     return this.#ask({ subject, run: (state) => state.reset(subject, isLogged) });
   }
 
-  ban(subject: Subject, duration: number, note?: BanNote, isLogged?: boolean): MaybePromise<void> {
+  ban(subject: Subject, duration: number, note?: ChangeNote, isLogged?: boolean): MaybePromise<void> {
     return this.#ask({ subject, run: (state) => state.ban(subject, duration, note, isLogged) });
   }
 

@@ -1,6 +1,6 @@
 import { inBackground } from '../../../common/background.js';
 import type { Announced, Announcement } from '../../../contract/announcement.js';
-import type { BanNote } from '../../../contract/ban-options.js';
+import type { ChangeNote } from '../../../contract/change-note.js';
 import { isAsConfigured } from '../../../contract/overrides.js';
 import { setsByDimension, select, withinSlot, type DimensionSet } from '../../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
@@ -133,7 +133,7 @@ export class Slices implements Partial<Store> {
     return this.#store.reset(subject, isLogged);
   }
 
-  ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void> {
+  ban(subject: Subject, duration: number, note?: ChangeNote): MaybePromise<void> {
     this.#drop(subject);
     return this.#store.ban(subject, duration, note);
   }

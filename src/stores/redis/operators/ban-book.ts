@@ -7,7 +7,7 @@ import type { Commands } from '../clients/commands.js';
 import { escapeName, ownerText, type KeyText } from '../../keys.js';
 import { CHANGES_LIFE_MS, isAutomatic, MAX_CHANGES, type JournalEntry } from '../../journal.js';
 import { clearTimeout, setTimeout } from '../../../common/real-time.js';
-import { NO_NOTE, type BanNote } from '../../../contract/ban-options.js';
+import { NO_NOTE, type ChangeNote } from '../../../contract/change-note.js';
 import type { Subject } from '../../../contract/store.js';
 
 /** The most entries in an index. `docs/redis.md` lists it. */
@@ -52,7 +52,7 @@ const KEEP_NOTE = '';
 const DELETE_NOTE = '-';
 
 /** The arguments of one change for `note-changes.lua`. A length of 0 ms ends the ban. Without a note, the note of the earlier ban stays. */
-export function bookArgs(who: string, length: number, note?: BanNote, change?: JournalEntry): string[] {
+export function bookArgs(who: string, length: number, note?: ChangeNote, change?: JournalEntry): string[] {
   return [
     who,
     String(length),
@@ -64,7 +64,7 @@ export function bookArgs(who: string, length: number, note?: BanNote, change?: J
 /** The arguments that log a change without a ban. A blank name matches no entry of the index. */
 export const logArgs = (change: JournalEntry): string[] => bookArgs(' ', 0, undefined, change);
 
-function noteArg({ by, reason }: BanNote): string {
+function noteArg({ by, reason }: ChangeNote): string {
   return by === null && reason === null ? DELETE_NOTE : JSON.stringify({ by, reason });
 }
 
@@ -93,7 +93,7 @@ export class BanBook {
   }
 
   /** Records a ban by the program; with 0 ms, its end. @param left the rest of the ban before, ms */
-  set(subject: Subject, length: number, left: number, note: BanNote): void {
+  set(subject: Subject, length: number, left: number, note: ChangeNote): void {
     const who = this.#bannedBy(subject);
     this.#note(bookArgs(who, length, note, bannedChange(who, length, left, note)));
   }
