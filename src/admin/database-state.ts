@@ -145,7 +145,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
   }
 
   async overrideRecordOfAll(name: string): Promise<unknown> {
-    const set = { name: '', policies: [], ban: undefined, timeout: this.timeout };
+    const set = { name: '', policies: [], timeout: this.timeout };
     const [state] = await this.states([keyOf({ text: this.#textOf({ set, key: name }) })]);
     return summaryOf(state).record || undefined;
   }

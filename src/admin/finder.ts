@@ -230,7 +230,6 @@ export class KeyFinder {
     const set: PolicySet = {
       name,
       policies: known.policies.filter((policy) => policy.by === by),
-      ban: undefined,
       timeout: this.#state.timeout,
       overrides: all.applied,
     };

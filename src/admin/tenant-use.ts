@@ -25,7 +25,7 @@ export async function usesOf(
   const compiled = compilePolicies('policies', policies);
   const now = await state.now();
   const uses = new Map<string, TenantUse>();
-  for (const { policy, tenant } of sharedOf({ name: '', policies: compiled, ban: undefined, timeout: 0 })) {
+  for (const { policy, tenant } of sharedOf({ name: '', policies: compiled, timeout: 0 })) {
     const { id } = compiled[tenant]!;
     const params = compiled[tenant]!.params as unknown as SharesParams;
     const own = keys.filter((key) => key.id === id);

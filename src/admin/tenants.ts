@@ -117,7 +117,7 @@ export function tenantFunctions({ state }: Context) {
 
 function sharedIn(limits: Limits, tier: string | undefined, policies: readonly Policy[]): Shared[] {
   const compiled = compilePolicies('policies', policies);
-  const set = { name: '', policies: compiled, ban: undefined, timeout: 0 };
+  const set = { name: '', policies: compiled, timeout: 0 };
   return sharedOf(set).map(({ policy: at, tenant }) => {
     const [policy, hidden] = [compiled[at]!, compiled[tenant]!];
     const share = tenantsOf(policy)!.slice(policy.by.length + 1);

@@ -71,9 +71,14 @@ export interface Reply {
   readonly late?: boolean;
 }
 
-/** An answer without verdicts. @param now the time of the decision. @default that of this process */
-export function unanswered(now = Date.now(), step = 0): Reply {
-  return { now, step, ban: 0, verdicts: [] };
+/** An answer about a key that is not banned. @param now the time of the decision. @default that of this process */
+export function replyWith(verdicts: Verdicts, now = Date.now(), step = 0): Reply {
+  return { now, step, ban: 0, verdicts };
+}
+
+/** An answer without verdicts. */
+export function unanswered(now?: number, step?: number): Reply {
+  return replyWith([], now, step);
 }
 
 /** A store's answer to a change. */

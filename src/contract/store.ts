@@ -47,7 +47,7 @@ export interface PolicySet {
   /** The policies, in the order of the options. */
   readonly policies: readonly CompiledPolicy[];
   /** The ban options, or undefined if the limiter never bans. */
-  readonly ban: CompiledBan | undefined;
+  readonly ban?: CompiledBan | undefined;
   /** Whether a ban by denials forgets the charges of the banned key. */
   readonly freshBans?: boolean | undefined;
   /** Absent if all policies and the ban count by the request's key. */

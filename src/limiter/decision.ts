@@ -3,7 +3,7 @@ import { Charge, type Account } from './charge.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import { sharedOf, visiblePolicies, visibleSet, type SharedPolicy } from '../contract/shares.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import type { Reply } from '../contract/reply.js';
+import { replyWith, type Reply } from '../contract/reply.js';
 import { mayDelay, type PolicySet, type Query } from '../contract/store.js';
 import {
   admits,
@@ -218,8 +218,7 @@ type PassedField =
 /** The decision for an untouched key. */
 export function switchedOff(query: Query): LimiterDecision {
   const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
-  const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
-  return conclude(query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
+  return conclude(query, replyWith(verdicts), false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
 }
 
 /**

@@ -57,7 +57,7 @@ export class Calls {
 
   /** Runs a script that limiters do not use. */
   run(script: Script, keys: readonly string[], args: string[]): Promise<unknown> {
-    const set: PolicySet = { name: '', policies: [], ban: undefined, timeout: this.timeout };
+    const set: PolicySet = { name: '', policies: [], timeout: this.timeout };
     const call = { script, keys, args, timeout: this.timeout, asked: [{ set, key: '' }] };
     return this.#of(keys, () => this.#calls.run(call));
   }

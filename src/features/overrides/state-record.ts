@@ -66,7 +66,7 @@ export function overridesAmong(
 
 /** A subject for all keys of a limiter. No limiter has its name, because names have at least one character. */
 function allKeysOf({ name, timeout }: PolicySet): { subject: Subject; by: string } {
-  const set: PolicySet = { name: '', policies: [], ban: undefined, timeout };
+  const set: PolicySet = { name: '', policies: [], timeout };
   return { subject: { set, key: name }, by: DEFAULT_DIMENSION };
 }
 

@@ -12,7 +12,7 @@ const plain = lazy(() =>
 
 /** The subject to probe with until a call has failed. */
 export function idleProbe(timeout: number): Subject {
-  return { set: { name: PROBE_SCOPE, policies: plain(), ban: undefined, timeout }, key: 'idle' };
+  return { set: { name: PROBE_SCOPE, policies: plain(), timeout }, key: 'idle' };
 }
 
 let probes = 0;

@@ -10,7 +10,14 @@ import {
   verdictsOfAll,
   type DimensionSet,
 } from '../../contract/dimension-sets.js';
-import { chargedOf, marksOf, type ChangeReply, type Reply, type UsageReply } from '../../contract/reply.js';
+import {
+  chargedOf,
+  marksOf,
+  replyWith,
+  type ChangeReply,
+  type Reply,
+  type UsageReply,
+} from '../../contract/reply.js';
 import {
   holdsSlots,
   newCall,
@@ -278,7 +285,7 @@ export function merged(parts: readonly DimensionSet[], replies: readonly Reply[]
     parts,
     replies.map((reply) => reply.verdicts),
   );
-  const reply = { now, step, ban: 0, verdicts, steps, marks };
+  const reply = { ...replyWith(verdicts, now, step), steps, marks };
   if (!replies.some(({ limits }) => limits)) return reply;
   const limits: number[] = [];
   parts.forEach(({ at, set }, part) =>

@@ -1,5 +1,5 @@
 import { NO_COSTS } from '../../contract/costs.js';
-import type { ChangeReply } from '../../contract/reply.js';
+import { replyWith, type ChangeReply } from '../../contract/reply.js';
 import { holdsSlots, type ChargeChange, type LeaseChange, type Subject } from '../../contract/store.js';
 import { featuresOf, kindOfChange } from '../../features/features.js';
 import { columnsOf, look, noteDenial, verdictsOf } from './evaluate.js';
@@ -52,7 +52,7 @@ export function adjust(
     if (row !== 0) noteDenial(place, now);
   }
   adjustShares(places, change, now, step);
-  return { now, step, ban: 0, verdicts: verdictsOf(columnsOf(places)), charged: done };
+  return { ...replyWith(verdictsOf(columnsOf(places)), now, step), charged: done };
 }
 
 /** The store's answer to `lease`. */

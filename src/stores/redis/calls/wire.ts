@@ -1,7 +1,13 @@
 import { HeadgateError } from '../../../common/errors.js';
 import { costAt } from '../../../contract/costs.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
-import { malformedReply, type ChangeReply, type Reply, type UsageReply } from '../../../contract/reply.js';
+import {
+  malformedReply,
+  replyWith,
+  type ChangeReply,
+  type Reply,
+  type UsageReply,
+} from '../../../contract/reply.js';
 import { stepOf, type PolicySet, type Query } from '../../../contract/store.js';
 import type { Feature, Writable } from '../../../features/feature.js';
 import { looksOf } from '../../../features/features.js';
@@ -169,7 +175,7 @@ export function decodeChange(reply: unknown, count: number, features: readonly F
   }
   if (at !== reply.length) throw malformedReply(reply);
   return Object.assign(
-    { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged },
+    { ...replyWith(verdicts, Math.floor(step / 1000), step), charged },
     ...ends,
   ) as ChangeReply;
 }

@@ -1,6 +1,6 @@
 import type { Ahead } from '../../../algorithms/index.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
-import { chargedOf, type Reply } from '../../../contract/reply.js';
+import { chargedOf, replyWith, type Reply } from '../../../contract/reply.js';
 import type { ChargeChange, PolicySet, Subject } from '../../../contract/store.js';
 import { addVerdict, remainingOf, resetOf } from '../../../contract/verdicts.js';
 import type { SliceConnection } from './connections.js';
@@ -111,7 +111,7 @@ export class Slice {
       const free = policies[i]!.traits.capacity - this.#used(i);
       addVerdict(verdicts, 0, Math.max(0, free) + left, Math.max(0, resetOf(charged, i) - passed));
     }
-    return { now: then + passed, step, ban: 0, verdicts };
+    return replyWith(verdicts, then + passed, step);
   }
 
   /**
