@@ -1,10 +1,10 @@
 import { NO_NOTE } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { notesIn } from './ban-source.js';
 import { SAME_END_MS } from './bans.js';
 import { ownerIn } from './bans-since.js';
 import { warnings, type Context } from './context.js';
 import type { BannedByImport } from './import-bans.js';
-import { notesIn } from './local-log.js';
 import type { LoggedChange } from './log.js';
 import { notNoted, subjectIn } from './scope.js';
 import type { ListedChange, Owner, State } from './state.js';
@@ -17,7 +17,7 @@ export async function importBack({ state, origin }: Context, listed: ListedChang
   if (keys === undefined) throw cannot('the log does not have the keys of so large an import');
   const elapsed = (await state.now()) - listed.at;
   const owners = keys.map(([who]) => ownerOfText(state, who));
-  const lefts = await state.bans(owners);
+  const lefts = await state.bans.lefts(owners);
   const own = keys.flatMap(([, forMs, before], i) => {
     const [left, expected] = [lefts[i], forMs - elapsed];
     const isSame = typeof left === 'number' && expected > 0 && Math.abs(left - expected) <= SAME_END_MS;
@@ -34,7 +34,7 @@ export async function importBack({ state, origin }: Context, listed: ListedChang
       );
       const changes = own.map((each, i) => ({ ...each, note: earlier[i] ?? NO_NOTE }));
       const who = own.length === 1 ? keys.find((_, i) => owners[i] === own[0]!.owner)![0] : whoOfMany(listed);
-      const unnoted = await state.setBans(changes, {
+      const unnoted = await state.bans.set(changes, {
         ...{ action: 'unban', who, keys: own.length, forMs: 0, ...note, from: origin, undoes: listed.id },
       });
       const left = `${others} of ${keys.length} keys have another ban now, or none, and keep it.`;
@@ -60,7 +60,7 @@ export async function banBack(
   change: LoggedChange,
 ): Promise<Way> {
   const owners = await ownersOfChange(state, listed, change);
-  const lefts = await state.bans(owners);
+  const lefts = await state.bans.lefts(owners);
   const elapsed = (await state.now()) - listed.at;
   const expected = listed.action === 'ban' ? listed.forMs - elapsed : 0;
   const before = typeof listed.before === 'number' ? listed.before - elapsed : 0;
@@ -81,7 +81,7 @@ export async function banBack(
       // The earlier ban returns with its own author and reason. The log has those of the undo.
       const [earlier] = duration > 0 ? await notesIn(changesBefore(state, listed.id), owners) : [note];
       const changes = owners.map((owner) => ({ owner, duration, note: earlier ?? NO_NOTE }));
-      const unnoted = await state.setBans(changes, {
+      const unnoted = await state.bans.set(changes, {
         ...{ action, who: listed.who, keys: listed.keys, forMs: duration, ...note, from: origin },
         ...(expected > 0 && { before: Math.round(expected) }),
         ...(duration > 0 && { after: duration }),

@@ -48,7 +48,7 @@ export async function bansSince(
     if (owner) found.push({ who, owner });
     if (found.length === MAX_KEYS) break;
   }
-  const lefts = await state.bans(found.map(({ owner }) => owner));
+  const lefts = await state.bans.lefts(found.map(({ owner }) => owner));
   return found.flatMap((each, i) => {
     const left = lefts[i];
     if (typeof left !== 'number' || left <= 0) return [];
@@ -91,7 +91,7 @@ export async function endBans(
   note: ChangeNote,
 ): Promise<void> {
   for (const { who, owner, banned } of found)
-    await state.setBans([{ owner, duration: 0, note }], {
+    await state.bans.set([{ owner, duration: 0, note }], {
       ...{ action: 'unban', who, keys: 1, forMs: 0, ...note, from: origin, before: banned.bannedForMs },
     });
 }

@@ -126,7 +126,7 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
         const before = await leftOf(state, owners);
         const changes = owners.map((owner) => ({ owner, duration: forMs, note }));
         const longest = Math.max(...before);
-        const unnoted = await state.setBans(changes, {
+        const unnoted = await state.bans.set(changes, {
           ...{ action: 'ban', ...loggedOwner(state, name, subject), forMs, ...note, from: origin },
           ...(longest > 0 && { before: longest }),
           after: forMs,
@@ -195,7 +195,7 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     { note, options }: Pick<Banning, 'note' | 'options'>,
   ): Promise<UnbanResult> {
     const owners = ownersOf(state, name, subject);
-    const before = owners.length === 1 ? await state.banState(owners[0]!) : undefined;
+    const before = owners.length === 1 ? await state.bans.stateOf(owners[0]!) : undefined;
     const lefts = before ? [before.bannedForMs] : await leftOf(state, owners);
     const banned = lefts.filter((ms) => ms > 0).length;
     const bannedForMs = Math.max(...lefts);
@@ -207,7 +207,7 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     if (!isWorthIt && useless?.code === 'NO_BAN')
       throw new HeadgateError('HEADGATE_NO_BANS', `${useless.message} Nothing was changed.`);
     const changes = owners.map((owner) => ({ owner, duration: 0, note }));
-    const unnoted = await state.setBans(
+    const unnoted = await state.bans.set(
       changes,
       isWorthIt
         ? {
@@ -273,7 +273,7 @@ async function inTurn<T>(changes: readonly (() => Promise<T>)[]): Promise<T[]> {
 
 /** The rest of each ban, ms. @throws the error of state that cannot be read */
 export async function leftOf(state: State, owners: readonly Owner[]): Promise<number[]> {
-  const lefts = await state.bans(owners);
+  const lefts = await state.bans.lefts(owners);
   return lefts.map((left) => {
     if (left instanceof Error) throw left;
     return left;

@@ -14,9 +14,11 @@ import { OPTIONS_ROW, storedLimiter } from '../stores/state/configurations.js';
 import { KeyState } from '../stores/state/key-state.js';
 import { LAYOUT_VERSION, summaryOf } from '../stores/state/saved-state.js';
 import { stateKeys } from '../stores/state/state-keys.js';
-import { hashOnly, LocalState, type ListedRow } from './local-state.js';
+import { LocalState, type ListedRow } from './local-state.js';
+import type { OwnedRecord } from './override-source.js';
 import { RowCounts } from './row-counts.js';
 import type { CountSource, Owner, StateSettings } from './state.js';
+import { hashOnly } from './typed-keys.js';
 
 /** The number of rows or entries that are read at a time. */
 export const BATCH_SIZE = 500;
@@ -79,7 +81,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
   protected async *rows(wanted: string | undefined): AsyncGenerator<ListedRow> {
     for await (const { key, state } of this.#stateRows()) {
       const owner = parseOwner(key);
-      // The record of overrides of all keys does not belong to a key.
+      // A record of all keys does not belong to a key.
       if (
         !owner ||
         owner.scope === '' ||
@@ -132,22 +134,21 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     }
   }
 
-  async *overrideRecords(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
+  protected async *records(): AsyncGenerator<OwnedRecord> {
     for await (const { key, state } of this.#stateRows()) {
       const found = parseStateKey('x', `x:${key}`);
       const record = found ? summaryOf(state).record : '';
       if (!found || record === '') continue;
       // The record of all keys is stored under the limiter's name, in a scope without a limiter.
       const isOfAll = found.scope === '' && typeof found.key === 'string';
-      const owner = isOfAll ? ownerTextOfAll(found.key) : ownerTextIn(key);
-      if (isWanted(owner)) yield [owner, record];
+      yield [isOfAll ? ownerTextOfAll(found.key) : ownerTextIn(key), record];
     }
   }
 
-  async overrideRecordOfAll(name: string): Promise<unknown> {
+  protected async recordOfAll(name: string): Promise<string> {
     const set = { name: '', policies: [], timeout: this.timeout };
     const [state] = await this.states([keyOf({ text: this.#textOf({ set, key: name }) })]);
-    return summaryOf(state).record || undefined;
+    return summaryOf(state).record;
   }
 
   async check(): Promise<readonly Finding[]> {

@@ -86,7 +86,7 @@ export class KeyFinder {
       return this.#state.search({ ...options, name, id, progress });
     };
     if (banned) {
-      const recorded = this.#state.recorded?.(name);
+      const recorded = this.#state.bans.recorded?.(name);
       for await (const page of recorded ?? []) {
         yield* await this.#bans(this.#named(page), false);
         if (options.signal?.aborted) return;
@@ -169,7 +169,7 @@ export class KeyFinder {
   async #bans(all: readonly FoundKey[], withDenials: boolean): Promise<KeyVerdictFind[]> {
     const keys = all.filter((key) => !this.#found.has(idOf(key)));
     const owners = keys.map(({ owner }) => owner);
-    const [replies, notes] = await Promise.all([this.#state.bans(owners), this.#state.log.notesOf(owners)]);
+    const [replies, notes] = await Promise.all([this.#state.bans.lefts(owners), this.#state.bans.notesOf(owners)]);
     const lefts = replies.map((reply) => (reply instanceof Error ? 0 : reply));
     const others: FoundKey[] = [];
     const finds = keys.flatMap((key, i): KeyVerdictFind[] => {

@@ -7,7 +7,8 @@ import { leftOf, ownersOf, SAME_END_MS } from './bans.js';
 import { checkName, noteOf, warnings, type ChangeOptions, type Context } from './context.js';
 import type { Published } from './published.js';
 import { checkBans, notNoted, subjectsIn, type AdminWarning } from './scope.js';
-import type { BanChange, Owner } from './state.js';
+import type { BanChange } from './ban-source.js';
+import type { Owner } from './state.js';
 import { checkList, inItem, refusalOf, typedKey, type KeyOptions, type Refused } from './typed-keys.js';
 
 /** The number of bans that are checked and created at a time. */
@@ -158,7 +159,7 @@ export function importFunctions({ state, origin }: Context) {
         some.map(({ owner }) => owner),
       );
       const longer = some.filter(({ duration }, i) => lefts[i]! + SAME_END_MS < duration);
-      if (!dryRun) unnoted = (await state.setBans(longer)) ?? unnoted;
+      if (!dryRun) unnoted = (await state.bans.set(longer)) ?? unnoted;
       const before = new Map(some.map(({ owner }, i) => [owner.text, Math.round(lefts[i]!)]));
       for (const { owner, duration } of longer) {
         const { scope, text } = owner;

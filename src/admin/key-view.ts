@@ -85,8 +85,8 @@ export async function outlook(state: State, published: Published, asked: Asked) 
     const use = within && own ? await useOf(state, own, within) : undefined;
     const [answer, rests, notes] = await Promise.all([
       limiter?.peek(within ? { ...place, [dimension]: key } : place, { cost, weight: use?.weight }),
-      state.bans(owners),
-      state.log.notesOf(owners),
+      state.bans.lefts(owners),
+      state.bans.notesOf(owners),
     ]);
     const doubts = [dimension, counted.by].map((by) => cannotBan(published, name, by));
     const at = within && doubts[0]?.code === 'NO_BAN' ? 1 : 0;

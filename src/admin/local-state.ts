@@ -1,23 +1,18 @@
-import { banSummary, strikesIn } from '../features/bans/saved-ban.js';
 import type { TenantState } from '../algorithms/sharing.js';
 import { hostname } from 'node:os';
-import { compileBan } from '../contract/ban-options.js';
-import { dimensionsOf } from '../contract/dimensions.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
-import type { JournalEntry, LoggedChange } from '../stores/journal.js';
-import { wake } from '../limiter/waiting/wake-ups.js';
+import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { instanceOf, type PublishedLimiter } from '../stores/published.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import type { StateSummary } from '../stores/state/saved-state.js';
-import { changesSince, notesIn, type Entries } from './local-log.js';
+import { localBans, type BanSource } from './ban-source.js';
+import { localOverrides, type OverrideSource, type OwnedRecord } from './override-source.js';
 import { Published } from './published.js';
 import type {
-  BanChange,
-  BanState,
   ChangeLog,
   CrossingSource,
   FoundKey,
@@ -26,10 +21,17 @@ import type {
   State,
   StateSettings,
 } from './state.js';
-import { wrongArgument } from './typed-keys.js';
 import { unlogged, type Origin } from './unlogged.js';
 
 const KEYS_PER_STEP = 500;
+
+/** The changes of a log, the newest first. */
+type Entries = Iterable<ListedChange> | AsyncIterable<ListedChange>;
+
+/** The changes from a time on, ms since 1970. */
+async function* changesSince(entries: Entries, time: number): AsyncGenerator<ListedChange> {
+  for await (const change of entries) if (change.at >= time) yield change;
+}
 
 export interface ListedRow {
   readonly owner: Owner;
@@ -48,8 +50,9 @@ export abstract class LocalState implements State {
       return undefined;
     },
     since: (time) => changesSince(this.logged(), time),
-    notesOf: (owners) => notesIn(this.logged(), owners),
   };
+  readonly bans: BanSource;
+  readonly overrides: OverrideSource;
   readonly #store: Store;
   readonly #origin: Origin;
   readonly #announced: ReadonlySet<Announcement>;
@@ -66,6 +69,15 @@ export abstract class LocalState implements State {
     this.#mark = mark;
     this.timeout = timeout;
     this.#origin = origin;
+    const now = (): MaybePromise<number> => this.now();
+    this.bans = localBans({
+      ...{ store, announced, timeout, log: this.log, now },
+      rowsOf: (owners) => this.rowsOf(owners),
+    });
+    this.overrides = localOverrides({
+      ...{ now, records: () => this.records() },
+      recordOfAll: (name) => this.recordOfAll(name),
+    });
   }
 
   /** Whether the store counts decisions of this process. */
@@ -74,13 +86,14 @@ export abstract class LocalState implements State {
   abstract now(): MaybePromise<number>;
   protected abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (ListedRow | undefined)[]>;
   protected abstract rows(name: string | undefined): Iterable<ListedRow> | AsyncIterable<ListedRow>;
+  /** The records of keys and of all keys, and that of all keys of a limiter. */
+  protected abstract records(): Iterable<OwnedRecord> | AsyncIterable<OwnedRecord>;
+  protected abstract recordOfAll(name: string): MaybePromise<string>;
   protected abstract append(change: LoggedChange): MaybePromise<void>;
   /** The newest first. */
   protected abstract logged(): Entries;
   protected abstract lookAt(set: PolicySet, owners: readonly Owner[]): MaybePromise<readonly Reply[]>;
   abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
-  abstract overrideRecords(isWanted: (owner: string) => boolean): AsyncIterable<readonly [string, unknown]>;
-  abstract overrideRecordOfAll(name: string): Promise<unknown>;
   abstract check(): Promise<readonly Finding[]>;
 
   openStore(undoes?: string): Store {
@@ -146,49 +159,6 @@ export abstract class LocalState implements State {
     });
   }
 
-  async bans(owners: readonly Owner[]): Promise<number[]> {
-    const now = await this.now();
-    const rows = await this.rowsOf(owners);
-    return rows.map((row) => Math.max(0, (row?.state.bannedUntil ?? 0) - now));
-  }
-
-  async banState(owner: Owner): Promise<BanState> {
-    const now = await this.now();
-    const [row] = await this.rowsOf([owner]);
-    const [bannedForMs = 0] = await this.bans([owner]);
-    return { bannedForMs, ...strikesIn(row?.state ?? banSummary([]), now) };
-  }
-
-  async setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<undefined> {
-    const bans = changes.map(async ({ owner, duration }) => {
-      const { name, key, by } = owner;
-      if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
-      const subject = { set: this.#banning(name, by), key };
-      await this.#store.ban(subject, duration, undefined, false);
-      wake(name, subject);
-    });
-    await Promise.all(bans);
-    if (logged) await this.log.add(logged);
-    return undefined;
-  }
-
-  /** The set for bans of a limiter's keys, by the ban options of a limiter in this process, if there is one. */
-  #banning(name: string, by: string): PolicySet {
-    const own = [...this.#announced].find((limiter) => limiter.name === name && limiter.ban)?.ban;
-    // The longest spans do not shorten the service's memory of denials and earlier bans.
-    const ban = own ?? compileBan({ within: '366d', max: '366d' });
-    const dimensions = dimensionsOf([], ban, { banBy: by, slotBy: undefined, acrossSlots: false });
-    return { name, policies: [], ban, dimensions, timeout: this.timeout };
-  }
-
-  async overridden(): Promise<string[]> {
-    const owners: string[] = [];
-    const now = await this.now();
-    for await (const [owner, record] of this.overrideRecords(() => true))
-      if (entryInForce(record, now)) owners.push(owner);
-    return owners;
-  }
-
   async tenants(found: readonly FoundKey[], segments: number): Promise<(TenantState | undefined)[]> {
     const rows = await this.rowsOf(found.map(({ owner }) => owner));
     return found.map(({ id }, i) => {
@@ -208,10 +178,6 @@ export abstract class LocalState implements State {
   close(): Promise<void> {
     return Promise.resolve();
   }
-}
-
-export function hashOnly(): Error {
-  return wrongArgument('key: this store needs the key itself, not its hash.');
 }
 
 function foundIn({ owner, state }: ListedRow, now: number): FoundKey[] {

@@ -6,9 +6,11 @@ import { ownerTextOfAll } from '../features/overrides/record-keys.js';
 import { escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
 import type { Memory } from '../stores/memory/memory-store.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
-import { hashOnly, LocalState, type ListedRow } from './local-state.js';
+import { LocalState, type ListedRow } from './local-state.js';
 import { countsOfMemory } from './kept-counts.js';
+import type { OwnedRecord } from './override-source.js';
 import type { CountSource, CrossingSource, Owner, StateSettings } from './state.js';
+import { hashOnly } from './typed-keys.js';
 
 export class MemoryState extends LocalState {
   readonly kind = 'memory';
@@ -81,23 +83,17 @@ export class MemoryState extends LocalState {
     return this.#memory.log.newest();
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- the interface is asynchronous
-  async *overrideRecords(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
-    for (const [name, record] of this.#memory.recordsOfAll) {
-      const owner = ownerTextOfAll(name);
-      if (isWanted(owner)) yield [owner, record];
-    }
+  protected *records(): Generator<OwnedRecord> {
+    for (const [name, record] of this.#memory.recordsOfAll) yield [ownerTextOfAll(name), record];
     for (const [id, table] of this.#memory.tables) {
       const at = id.indexOf(' ');
-      for (const [key, record] of table.records) {
-        const { text } = ownerIn(id.slice(0, at), id.slice(at + 1), key);
-        if (isWanted(text)) yield [text, record];
-      }
+      for (const [key, record] of table.records)
+        yield [ownerIn(id.slice(0, at), id.slice(at + 1), key).text, record];
     }
   }
 
-  overrideRecordOfAll(name: string): Promise<unknown> {
-    return Promise.resolve(this.#memory.recordsOfAll.of(name) || undefined);
+  protected recordOfAll(name: string): string {
+    return this.#memory.recordsOfAll.of(name);
   }
 
   check(): Promise<readonly Finding[]> {

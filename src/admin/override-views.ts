@@ -58,12 +58,12 @@ export async function countOverrides(
   state: State,
   names: readonly string[],
 ): Promise<ReadonlyMap<string, OverrideCounts>> {
-  const owners = names.length > 0 ? await state.overridden() : [];
+  const owners = names.length > 0 ? await state.overrides.owners() : [];
   const now = await state.now();
   const counts = names.map(async (name) => {
     const head = `${escapeName(name)}:`;
     const keys = owners.filter((owner) => owner.startsWith(head) && owner !== head + ALL_KEYS).length;
-    const entry = entryInForce(await state.overrideRecordOfAll(name), now);
+    const entry = entryInForce(await state.overrides.recordOfAll(name), now);
     return [name, { keys, all: (entry && overrideOf(entry)?.change) ?? null }] as const;
   });
   return new Map(await Promise.all(counts));
@@ -86,7 +86,7 @@ export interface OverrideOfAll {
 }
 
 export async function overrideOfAll(state: State, name: string, limits: Limits): Promise<OverrideOfAll> {
-  const record = limits.overrides && (await state.overrideRecordOfAll(name));
+  const record = limits.overrides && (await state.overrides.recordOfAll(name));
   return {
     applied: limits.overrides ? { revisions: {}, all: typeof record === 'string' ? record : '' } : undefined,
     isOfOtherKind: (now) => (entryInForce(record, now)?.revision ?? '') !== '',

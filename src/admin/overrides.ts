@@ -218,7 +218,7 @@ export function overrideFunctions(context: Context) {
     checkShape('overrides', options, ['name']);
     const { name } = options;
     const now = await state.now();
-    for await (const [owner, record] of state.overrideRecords((text) => whoseOf(text, name) !== undefined)) {
+    for await (const [owner, record] of state.overrides.records((text) => whoseOf(text, name) !== undefined)) {
       const entry = entryInForce(record, now);
       // Overrides in an unknown format have no effect, and are omitted.
       const found = entry && overrideOf(entry);

@@ -7,11 +7,23 @@ import {
   type Hash,
   type StateKey,
 } from '../stores/keys.js';
-import type { Owner } from './state.js';
 
 export type { Hash } from '../stores/keys.js';
 
 export { kindOfHash } from '../stores/keys.js';
+
+/** The owner of state: a key of a limiter. Of a name or a key, possibly only the hash is known. */
+export interface Owner extends Omit<StateKey, 'head' | 'id'> {
+  /** The owner text: the limiter's name and the key in the notation of the store. */
+  readonly text: string;
+}
+
+/** The state of one policy of one key, or its ban, as a search finds it. */
+export interface FoundKey {
+  readonly owner: Owner;
+  /** As in `StateKey`: `CompiledPolicy.id`, or the tag of bans. */
+  readonly id: string;
+}
 
 /** The owner of a record, as operators see it. Of a name or a key, possibly only the hash is known. */
 export interface Whose {

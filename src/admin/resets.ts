@@ -78,7 +78,7 @@ export function resetFunctions({ state, origin }: Context) {
         from: origin,
       } as const;
       const unnoted = policies.length > 0 ? await state.log.add({ ...change, before: policies }) : undefined;
-      const lefts = (await state.bans(ownersOf(state, name, subject))).map((left) =>
+      const lefts = (await state.bans.lefts(ownersOf(state, name, subject))).map((left) =>
         left instanceof Error ? 0 : left,
       );
       return {

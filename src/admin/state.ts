@@ -1,8 +1,7 @@
 import type { TenantState } from '../algorithms/sharing.js';
-import type { ChangeNote } from '../contract/change-note.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
-import type { Hash, KeyText, StateKey } from '../stores/keys.js';
+import type { Hash, KeyText } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import type { LiveLimiter } from '../features/overrides/redis-check.js';
 import type { ReadCrossing } from '../features/thresholds/crossings.js';
@@ -10,23 +9,14 @@ import type { MinuteCounts } from '../stores/counts/history.js';
 import type { KeyDenials } from '../stores/counts/denials.js';
 import type { Counted } from '../stores/counts/sink.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
+import type { BanSource } from './ban-source.js';
+import type { OverrideSource } from './override-source.js';
+import type { FoundKey, Owner } from './owners.js';
 import type { Published } from './published.js';
 import type { Origin } from './unlogged.js';
 
 export type { ListedChange } from '../stores/journal.js';
-
-/** The owner of state: a key of a limiter. Of a name or a key, possibly only the hash is known. */
-export interface Owner extends Omit<StateKey, 'head' | 'id'> {
-  /** The owner text: the limiter's name and the key in the notation of the store. */
-  readonly text: string;
-}
-
-/** The state of one policy of one key, or its ban, as a search finds it. */
-export interface FoundKey {
-  readonly owner: Owner;
-  /** As in `StateKey`: `CompiledPolicy.id`, or the tag of bans. */
-  readonly id: string;
-}
+export type { FoundKey, Owner } from './owners.js';
 
 /** The state that a search looks for. */
 export interface Search {
@@ -42,23 +32,6 @@ export interface Search {
   readonly progress?: ((share: number) => void) | undefined;
   /** Stops after the current step. */
   readonly signal?: AbortSignal | undefined;
-}
-
-export interface BanState {
-  /** The remaining time of the ban, ms, or 0 if the key is not banned. */
-  readonly bannedForMs: number;
-  /** Denials that already count towards the next ban. */
-  readonly denials: number;
-  /** The length of the last ban by denials, ms, or 0 if there was no such ban. */
-  readonly lastBanMs: number;
-}
-
-export interface BanChange {
-  readonly owner: Owner;
-  /** The length of the ban, ms. 0 ends the ban. */
-  readonly duration: number;
-  /** The new note. Absent to keep the earlier note. */
-  readonly note?: ChangeNote | undefined;
 }
 
 /** The counts of decisions in the last minute, the oldest first. */
@@ -108,12 +81,10 @@ export interface CrossingSource {
 }
 
 export interface ChangeLog {
-  /** Logs a change. @returns as `State.setBans` */
+  /** Logs a change. @returns the reason why the change could not be recorded, or `undefined` */
   add(change: JournalEntry): Promise<string | undefined>;
   /** The logged changes, the newest first. @param time the earliest time, ms since 1970 */
   since(time: number): AsyncIterable<ListedChange>;
-  /** The operator and the reason of each ban by hand. Null for all other bans. */
-  notesOf(owners: readonly Owner[]): Promise<(ChangeNote | null)[]>;
 }
 
 export interface StateSettings {
@@ -128,6 +99,8 @@ export interface State {
   /** The time limit of limiters on this state, ms. */
   readonly timeout: number;
   readonly log: ChangeLog;
+  readonly bans: BanSource;
+  readonly overrides: OverrideSource;
   readonly crossings: CrossingSource;
   /** Absent if the store does not count. */
   readonly counts?: CountSource;
@@ -142,25 +115,12 @@ export interface State {
   published(): Promise<Published>;
   /** Pages of state. State that exists throughout the search is found, possibly twice. */
   search(search: Search): AsyncIterable<readonly FoundKey[]>;
-  /** Pages of bans that an index names. Some may have ended, and others may be missing. */
-  recorded?(name: string | undefined): AsyncIterable<readonly FoundKey[]>;
   /** The number of keys with state and an unknown name. Absent if the store has all names. */
   unnamed?(name: string | undefined): number;
   /** The answers to a peek of cost 1, by policies of one dimension. */
   look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]>;
   /** The remaining time of each state, ms: `null` without an end, `undefined` if there is no such state. */
   lives(found: readonly FoundKey[]): Promise<(number | null | undefined)[]>;
-  /** The remaining time of each owner's ban, ms, or 0; or the error of state that cannot be read. */
-  bans(owners: readonly Owner[]): Promise<(number | Error)[]>;
-  banState(owner: Owner): Promise<BanState>;
-  /** Changes bans, and logs the changes as one. @returns the reason why the change could not be recorded, or `undefined` */
-  setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<string | undefined>;
-  overrideRecords(
-    isWanted: (owner: string) => boolean,
-  ): AsyncIterable<readonly [owner: string, record: unknown]>;
-  /** The texts of owners with an override in force. */
-  overridden(): Promise<readonly string[]>;
-  overrideRecordOfAll(name: string): Promise<unknown>;
   /** Forgets the charges of a state whose policy is not known. Absent if the store cannot do that. */
   forget?(found: FoundKey): Promise<void>;
   /** The state of each tenant that shares units, or `undefined` if there is none. @param segments as of the hidden policy */

@@ -44,6 +44,10 @@ export function wrongArgument(message: string): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_ARGUMENT', message);
 }
 
+export function hashOnly(): HeadgateError {
+  return wrongArgument('key: this store needs the key itself, not its hash.');
+}
+
 /** The error for one item of a list. */
 export class ItemError extends HeadgateError {
   /** The position of the item in the list. */

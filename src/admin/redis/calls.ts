@@ -2,15 +2,18 @@ import { HeadgateError, withoutPage } from '../../common/errors.js';
 import { withoutSecrets } from '../../common/shown.js';
 import { within } from '../../common/within.js';
 import { printable } from '../../common/printable.js';
+import { PROBE_SCOPE } from '../../contract/health.js';
 import type { Reply } from '../../contract/reply.js';
 import type { Clock, PolicySet } from '../../contract/store.js';
 import { looksOf, ownArgs, tagsOf } from '../../features/features.js';
 import { pushRequestArgs } from '../../features/layout.js';
+import { parseStateKey } from '../../stores/keys.js';
 import { argsOf, partsOfLooks, timeToldBy } from '../../stores/redis/calls/plans.js';
 import { ScriptCalls } from '../../stores/redis/calls/script-calls.js';
 import { costArg, decode } from '../../stores/redis/calls/wire.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
 import { assemble, type Script } from '../../stores/redis/scripts.js';
+import type { FoundKey, Owner } from '../owners.js';
 
 /** The number of keys per script call, which then takes well under a millisecond. */
 const KEYS_PER_CALL = 50;
@@ -20,9 +23,10 @@ const MAX_KEY_LENGTH = 100;
 /** The error for a key of Headgate that another program has written. */
 export class OtherKeyError extends HeadgateError {}
 
-/** Whether the user may not read a key, or another program has written its value. */
-export const isUnreadable = (error: unknown): boolean =>
-  error instanceof OtherKeyError || /NOPERM/.test(String(error));
+/** Ignores that the user may not read a key, or that another program has written its value. */
+export function ignoreUnreadable(error: unknown): undefined {
+  if (!(error instanceof OtherKeyError || /NOPERM/.test(String(error)))) throw error;
+}
 
 export class Calls {
   readonly commands: Commands;
@@ -40,6 +44,17 @@ export class Calls {
     this.prefix = prefix;
     this.timeout = timeout;
     this.#calls = new ScriptCalls(commands, clock);
+  }
+
+  /** The beginning of the Redis keys of an owner. */
+  readonly headOf = ({ text }: Pick<Owner, 'text'>): string => `${this.prefix}:{${text}`;
+
+  /** The state under a Redis key, or nothing for another key. */
+  found(redisKey: string): FoundKey[] {
+    const parsed = parseStateKey(this.prefix, redisKey);
+    if (!parsed || parsed.scope === PROBE_SCOPE) return [];
+    const { head, id, ...owner } = parsed;
+    return [{ owner: { ...owner, text: head.slice(this.prefix.length + 2) }, id }];
   }
 
   async servers(): Promise<ReturnType<Commands['servers']>> {

@@ -1,9 +1,8 @@
-import type { ChangeNote } from '../../contract/change-note.js';
 import type { JournalEntry, ListedChange } from '../../stores/journal.js';
-import { BOOK_BOUNDS, bookArgs, bookKeys, logArgs } from '../../stores/redis/operators/ban-book.js';
+import { BOOK_BOUNDS, bookKeys, logArgs } from '../../stores/redis/operators/ban-book.js';
 import { assemble } from '../../stores/redis/scripts.js';
-import type { BanChange, ChangeLog, Owner } from '../state.js';
-import { isUnreadable, reasonOf, type Calls } from './calls.js';
+import type { ChangeLog } from '../state.js';
+import { reasonOf, type Calls } from './calls.js';
 
 /** The number of entries that are read at a time. */
 const BATCH_SIZE = 500;
@@ -11,7 +10,7 @@ const BATCH_SIZE = 500;
 /** An entry with its number within a millisecond. */
 type Entry = ListedChange & { readonly step: number };
 
-/** The log of changes and the notes of bans, which the scripts write together with the index of bans. */
+/** The log of changes, which a script writes together with the index and the notes of bans. */
 export class RedisLog implements ChangeLog {
   readonly #calls: Calls;
 
@@ -20,33 +19,13 @@ export class RedisLog implements ChangeLog {
   }
 
   async add(change: JournalEntry): Promise<string | undefined> {
-    return this.#write(logArgs(change)).then(() => undefined, reasonOf);
+    return this.write(logArgs(change)).then(() => undefined, reasonOf);
   }
 
-  /** Records bans that already exist. */
-  async note(changes: readonly BanChange[], logged?: JournalEntry): Promise<void> {
-    const args = changes.flatMap(({ owner, duration, note }, i) =>
-      bookArgs(owner.text, duration, note, i === 0 ? logged : undefined),
-    );
-    await this.#write(args);
-  }
-
-  async #write(args: readonly string[]): Promise<void> {
+  /** @param args those of `note-changes.lua` */
+  async write(args: readonly string[]): Promise<void> {
     const script = assemble('note-changes');
     await this.#calls.run(script, bookKeys(this.#calls.prefix), ['', ...BOOK_BOUNDS, ...args]);
-  }
-
-  async notesOf(owners: readonly Owner[]): Promise<(ChangeNote | null)[]> {
-    if (owners.length === 0) return [];
-    const [, notes] = bookKeys(this.#calls.prefix);
-    try {
-      const texts = await this.#calls.call('HMGET', notes, ...owners.map(({ text }) => text));
-      return (texts as (string | null)[]).map(parseNote);
-    } catch (error) {
-      // Bans can be shown without their notes.
-      if (isUnreadable(error)) return owners.map(() => null);
-      throw error;
-    }
   }
 
   /** The changes by operators and the automatic ones, together. */
@@ -64,14 +43,6 @@ export class RedisLog implements ChangeLog {
       yield shown;
       heads[i] = await logs[i]!.next();
     }
-  }
-}
-
-function parseNote(text: string | null): ChangeNote | null {
-  try {
-    return text === null ? null : (JSON.parse(text) as ChangeNote);
-  } catch {
-    return null;
   }
 }
 

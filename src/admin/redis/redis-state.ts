@@ -1,25 +1,10 @@
 import type { TenantState } from '../../algorithms/sharing.js';
-import { compileBan, type BanOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet, Store } from '../../contract/store.js';
-import type { JournalEntry } from '../../stores/journal.js';
 import { CROSSINGS_LIFE_MS } from '../../features/thresholds/crossings.js';
-import {
-  BAN_TAG,
-  escapeName,
-  escapeScope,
-  keyTextOf,
-  parseStateKey,
-  resetKey,
-  statePattern,
-  type Hash,
-} from '../../stores/keys.js';
-import { PROBE_SCOPE } from '../../contract/health.js';
-import { strikesOf } from '../../features/bans/saved-ban.js';
-import { overrideIndexKey, ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
+import { escapeScope, keyTextOf, resetKey, statePattern, type Hash } from '../../stores/keys.js';
 import type { LiveLimiter } from '../../features/overrides/redis-check.js';
-import { bookKeys } from '../../stores/redis/operators/ban-book.js';
 import { checkServers } from '../../stores/redis/operators/check.js';
 import type { Finding } from '../../stores/redis/operators/finding.js';
 import { publishedKey } from '../../stores/redis/operators/publisher.js';
@@ -28,10 +13,10 @@ import type { RedisConnection } from '../../stores/redis/redis.js';
 import { RedisStore } from '../../stores/redis/redis-store.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { KeyHashing } from '../../stores/redis/secret-keys.js';
+import type { BanSource } from '../ban-source.js';
+import type { OverrideSource } from '../override-source.js';
 import { parseInstance, Published, type Instance } from '../published.js';
 import type {
-  BanChange,
-  BanState,
   CrossingSource,
   FoundKey,
   Owner,
@@ -40,26 +25,19 @@ import type {
   StateSettings,
 } from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
-import { Calls, isUnreadable, OtherKeyError, reasonOf } from './calls.js';
+import { redisBans } from './ban-source.js';
+import { Calls, ignoreUnreadable, OtherKeyError, reasonOf } from './calls.js';
 import { CountReader } from './count-reader.js';
 import { RedisLog } from './log.js';
 import { MemoryReader } from './memory.js';
+import { redisOverrides } from './override-source.js';
 import { readTenant } from './tenant.js';
-
-/**
- * Ban options for bans by hand, which do not use the service's options. With the longest spans, they do not shorten the service's memory of
- * denials and earlier bans. The service applies its own spans.
- */
-const LENIENT: BanOptions = { within: '366d', max: '366d' };
 
 /** The default number of keys that the server checks in one step. More keys would delay the server's other requests. */
 const KEYS_PER_STEP = 500;
 
-/** The number of bans, publications or records that are read or written at a time. */
+/** The number of publications that are read at a time. */
 const BATCH_SIZE = 500;
-
-/** The time for which an override is still read after its end in the index, ms, because clocks differ. */
-const CLOCK_TOLERANCE_MS = 60_000;
 
 /** The reply of PTTL for a missing key. */
 const NO_KEY = -2;
@@ -68,6 +46,8 @@ export class RedisState implements State {
   readonly kind = 'redis';
   readonly timeout: number;
   readonly log: RedisLog;
+  readonly bans: BanSource;
+  readonly overrides: OverrideSource;
   readonly crossings: CrossingSource = {
     read: async (group, most, idle) => {
       const { commands, prefix } = this.#calls;
@@ -87,7 +67,6 @@ export class RedisState implements State {
   readonly #calls: Calls;
   readonly #prefix: string;
   readonly #hashing: KeyHashing;
-  readonly #bans: PolicySet;
   readonly #origin: Origin;
 
   constructor({ commands, prefix, hashing, clock }: RedisConnection, { timeout, origin }: StateSettings) {
@@ -95,11 +74,12 @@ export class RedisState implements State {
     this.#origin = origin;
     this.#calls = new Calls(commands, prefix, timeout, clock);
     this.log = new RedisLog(this.#calls);
+    this.bans = redisBans(this.#calls, this.log);
+    this.overrides = redisOverrides(this.#calls);
     this.counts = new CountReader(this.#calls, hashing.text);
     this.memory = new MemoryReader(this.#calls);
     this.#prefix = prefix;
     this.#hashing = hashing;
-    this.#bans = { name: '', policies: [], ban: compileBan(LENIENT), timeout };
   }
 
   openStore(undoes?: string): Store {
@@ -117,10 +97,6 @@ export class RedisState implements State {
 
   now(): Promise<number> {
     return this.#calls.now();
-  }
-
-  #headOf({ text }: Owner): string {
-    return `${this.#prefix}:{${text}`;
   }
 
   async published(): Promise<Published> {
@@ -164,7 +140,7 @@ export class RedisState implements State {
         const step = server.send(['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(count)]);
         const [next, keys] = (await this.#calls.ask(step)) as [string, string[]];
         cursor = String(next);
-        yield keys.flatMap((each) => this.#found(each.slice(keyPrefix.length)));
+        yield keys.flatMap((each) => this.#calls.found(each.slice(keyPrefix.length)));
         // In a cluster, a cursor is only the position within one slot.
         const share = cursor === '0' ? 1 : cluster ? 0 : shareOf(cursor);
         progress?.((i + share) / servers.length);
@@ -173,99 +149,21 @@ export class RedisState implements State {
     }
   }
 
-  async *recorded(name: string | undefined): AsyncGenerator<FoundKey[]> {
-    const [index] = bookKeys(this.#prefix);
-    const isWanted = ({ owner }: FoundKey): boolean => name === undefined || owner.scope === escapeName(name);
-    const range = [String(await this.now()), '+inf', 'LIMIT'];
-    for (let at = 0; ; at += BATCH_SIZE) {
-      const page = this.#calls.call('ZRANGEBYSCORE', index, ...range, String(at), String(BATCH_SIZE));
-      // An index that cannot be read names no bans.
-      const owners = (await page.catch(ignoreUnreadable)) as string[] | undefined;
-      if (!owners?.length) return;
-      yield owners.flatMap((text) => this.#found(`${this.#prefix}:{${text}}${BAN_TAG}`)).filter(isWanted);
-    }
-  }
-
-  #found(redisKey: string): FoundKey[] {
-    const parsed = parseStateKey(this.#prefix, redisKey);
-    if (!parsed || parsed.scope === PROBE_SCOPE) return [];
-    const { head, id, ...owner } = parsed;
-    return [{ owner: { ...owner, text: head.slice(this.#prefix.length + 2) }, id }];
-  }
-
   look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]> {
-    return this.#calls.look(
-      set,
-      owners.map((owner) => this.#headOf(owner)),
-    );
+    return this.#calls.look(set, owners.map(this.#calls.headOf));
   }
 
   async lives(found: readonly FoundKey[]): Promise<(number | null | undefined)[]> {
     const times = await Promise.all(
-      found.map(({ owner, id }) => this.#calls.call('PTTL', `${this.#headOf(owner)}}${id}`)),
+      found.map(({ owner, id }) => this.#calls.call('PTTL', `${this.#calls.headOf(owner)}}${id}`)),
     );
     return times.map((time) =>
       Number(time) === NO_KEY ? undefined : Number(time) < 0 ? null : Number(time),
     );
   }
 
-  async bans(owners: readonly Owner[]): Promise<(number | Error)[]> {
-    const replies = await this.look(this.#bans, owners);
-    return replies.map((reply) => (reply instanceof Error ? reply : reply.ban));
-  }
-
-  async banState(owner: Owner): Promise<BanState> {
-    const [value, [reply]] = await Promise.all([
-      this.#calls.call('GET', `${this.#headOf(owner)}}${BAN_TAG}`),
-      this.look(this.#bans, [owner]),
-    ]);
-    if (reply instanceof Error) throw reply;
-    const { now, ban } = reply!;
-    return { bannedForMs: ban, ...strikesOf(value as string | null, now) };
-  }
-
-  async setBans(changes: readonly BanChange[], logged?: JournalEntry): Promise<string | undefined> {
-    const script = assemble('set-ban', [], ['bans']);
-    const params = Object.values(this.#bans.ban!).map(String);
-    let unnoted: string | undefined;
-    for (let at = 0; at < changes.length; at += BATCH_SIZE) {
-      const some = changes.slice(at, at + BATCH_SIZE);
-      const calls = some.map(({ owner, duration }) => {
-        const key = `${this.#headOf(owner)}}${BAN_TAG}`;
-        return this.#calls.run(script, [key], ['', String(duration), ...params]);
-      });
-      await Promise.all(calls);
-      const noted = this.log.note(some, at === 0 ? logged : undefined);
-      await noted.catch((error: unknown) => (unnoted = reasonOf(error)));
-    }
-    return unnoted;
-  }
-
-  async overridden(): Promise<string[]> {
-    return this.#overriddenSince(await this.now());
-  }
-
-  #overriddenSince(time: number): Promise<string[]> {
-    const index = overrideIndexKey(this.#prefix);
-    return this.#calls.call('ZRANGEBYSCORE', index, String(time), '+inf') as Promise<string[]>;
-  }
-
-  async *overrideRecords(isWanted: (owner: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
-    const wanted = (await this.#overriddenSince((await this.now()) - CLOCK_TOLERANCE_MS)).filter(isWanted);
-    for (let at = 0; at < wanted.length; at += BATCH_SIZE) {
-      const some = wanted.slice(at, at + BATCH_SIZE);
-      const keys = some.map((owner) => recordKey(this.#prefix, owner));
-      const records = await Promise.all(keys.map((key) => this.#calls.call('GET', key)));
-      yield* some.map((owner, i) => [owner, records[i]] as const);
-    }
-  }
-
-  overrideRecordOfAll(name: string): Promise<unknown> {
-    return this.#calls.call('GET', recordKey(this.#prefix, ownerTextOfAll(name)));
-  }
-
   async forget({ owner, id }: FoundKey): Promise<void> {
-    const head = this.#headOf(owner);
+    const head = this.#calls.headOf(owner);
     const keys = [`${head}}${id}`, resetKey({ head, id })];
     await this.#calls.run(assemble('reset'), keys, ['', '0']);
   }
@@ -274,7 +172,7 @@ export class RedisState implements State {
   tenants(found: readonly FoundKey[], segments: number): Promise<(TenantState | undefined)[]> {
     return Promise.all(
       found.map(({ owner, id }) =>
-        readTenant(this.#calls, `${this.#headOf(owner)}}${id}`, segments).catch(ignoreUnreadable),
+        readTenant(this.#calls, `${this.#calls.headOf(owner)}}${id}`, segments).catch(ignoreUnreadable),
       ),
     );
   }
@@ -285,7 +183,7 @@ export class RedisState implements State {
     const servers = await this.#calls.servers();
     return Promise.all(
       found.map(({ owner, id }) => {
-        const key = `${this.#headOf(owner)}}${id}`;
+        const key = `${this.#calls.headOf(owner)}}${id}`;
         const server = servers.find(({ name }) => name === commands.serverOf(key)) ?? servers[0]!;
         return this.#calls.ask(server.send(['MEMORY', 'USAGE', commands.keyPrefix + key])).then(
           (size) => (size === null ? undefined : Number(size)),
@@ -311,9 +209,4 @@ function shareOf(cursor: string): number {
 /** Ignores a foreign value in place of an instance. Other errors are thrown. */
 function ignoreOther(error: unknown): undefined {
   if (!(error instanceof OtherKeyError)) throw error;
-}
-
-/** Also ignores a missing permission. */
-function ignoreUnreadable(error: unknown): undefined {
-  if (!isUnreadable(error)) throw error;
 }

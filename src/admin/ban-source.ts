@@ -1,0 +1,115 @@
+import type { Announcement } from '../contract/announcement.js';
+import { compileBan } from '../contract/ban-options.js';
+import type { ChangeNote } from '../contract/change-note.js';
+import { dimensionsOf } from '../contract/dimensions.js';
+import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
+import { banSummary, strikesIn, type BanSummary } from '../features/bans/saved-ban.js';
+import { wake } from '../limiter/waiting/wake-ups.js';
+import type { JournalEntry, ListedChange } from '../stores/journal.js';
+import type { FoundKey, Owner } from './owners.js';
+import { hashOnly } from './typed-keys.js';
+
+export interface BanState {
+  /** The remaining time of the ban, ms, or 0 if the key is not banned. */
+  readonly bannedForMs: number;
+  /** Denials that already count towards the next ban. */
+  readonly denials: number;
+  /** The length of the last ban by denials, ms, or 0 if there was no such ban. */
+  readonly lastBanMs: number;
+}
+
+export interface BanChange {
+  readonly owner: Owner;
+  /** The length of the ban, ms. 0 ends the ban. */
+  readonly duration: number;
+  /** The new note. Absent to keep the earlier note. */
+  readonly note?: ChangeNote | undefined;
+}
+
+/** The bans in one kind of store. */
+export interface BanSource {
+  /** Pages of bans that an index names. Some may have ended, and others may be missing. Absent without an index. */
+  recorded?(name: string | undefined): AsyncIterable<readonly FoundKey[]>;
+  /** The remaining time of each owner's ban, ms, or 0; or the error of state that cannot be read. */
+  lefts(owners: readonly Owner[]): Promise<(number | Error)[]>;
+  stateOf(owner: Owner): Promise<BanState>;
+  /** The operator and the reason of each ban by hand. Null for all other bans. */
+  notesOf(owners: readonly Owner[]): Promise<(ChangeNote | null)[]>;
+  /** Changes bans, and logs the changes as one. @returns the reason why the change could not be recorded, or `undefined` */
+  set(changes: readonly BanChange[], logged?: JournalEntry): Promise<string | undefined>;
+}
+
+/** The options of bans by hand if those of the service are unknown. The longest spans do not shorten the service's memory of denials and bans. */
+export const LENIENT = compileBan({ within: '366d', max: '366d' });
+
+/** The parts of a state whose rows have the whole state of a key. */
+interface LocalParts {
+  readonly store: Store;
+  readonly announced: ReadonlySet<Announcement>;
+  readonly timeout: number;
+  readonly log: {
+    add(change: JournalEntry): Promise<unknown>;
+    since(time: number): AsyncIterable<ListedChange>;
+  };
+  now(): MaybePromise<number>;
+  rowsOf(owners: readonly Owner[]): MaybePromise<readonly ({ readonly state: BanSummary } | undefined)[]>;
+}
+
+/** The bans in memory, in a file, or in a table. */
+export function localBans({ store, announced, timeout, log, now, rowsOf }: LocalParts): BanSource {
+  /** The set for bans of a limiter's keys, by the ban options of a limiter in this process, if there is one. */
+  function setFor(name: string, by: string): PolicySet {
+    const own = [...announced].find((limiter) => limiter.name === name && limiter.ban)?.ban;
+    const ban = own ?? LENIENT;
+    const dimensions = dimensionsOf([], ban, { banBy: by, slotBy: undefined, acrossSlots: false });
+    return { name, policies: [], ban, dimensions, timeout };
+  }
+
+  async function lefts(owners: readonly Owner[]): Promise<number[]> {
+    const time = await now();
+    const rows = await rowsOf(owners);
+    return rows.map((row) => Math.max(0, (row?.state.bannedUntil ?? 0) - time));
+  }
+
+  return {
+    lefts,
+    notesOf: (owners) => notesIn(log.since(0), owners),
+    async stateOf(owner) {
+      const time = await now();
+      const [row] = await rowsOf([owner]);
+      const [bannedForMs = 0] = await lefts([owner]);
+      return { bannedForMs, ...strikesIn(row?.state ?? banSummary([]), time) };
+    },
+    async set(changes, logged) {
+      const bans = changes.map(async ({ owner: { name, key, by }, duration }) => {
+        if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
+        const subject = { set: setFor(name, by), key };
+        await store.ban(subject, duration, undefined, false);
+        wake(name, subject);
+      });
+      await Promise.all(bans);
+      if (logged) await log.add(logged);
+      return undefined;
+    },
+  };
+}
+
+/** The notes of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
+export async function notesIn(
+  entries: AsyncIterable<ListedChange>,
+  owners: readonly Owner[],
+): Promise<(ChangeNote | null)[]> {
+  const wanted = new Set(owners.map(({ text }) => text));
+  const notes = new Map<string, ChangeNote | null>();
+  /** The changes that were undone: the ban in force is an earlier one. */
+  const undone = new Set<string>();
+  for await (const { action, who: text, by, reason, id, undoes } of entries) {
+    // The log names the limiter of an owner of which the file has only one hash.
+    const who = wanted.has(text) ? text : text.replace(/^[^:]*:(?=%#)/, '');
+    if ((action !== 'ban' && action !== 'unban') || !wanted.has(who) || notes.has(who)) continue;
+    if (action === 'ban' && undoes !== undefined) undone.add(undoes);
+    if (undone.has(id) || (action === 'ban' && undoes !== undefined)) continue;
+    notes.set(who, action === 'ban' && (by ?? reason) !== null ? { by, reason } : null);
+  }
+  return owners.map(({ text }) => notes.get(text) ?? null);
+}

@@ -1,0 +1,39 @@
+import { entryInForce } from '../contract/overrides.js';
+import type { MaybePromise } from '../contract/store.js';
+
+/** A record, and the text of its owner. */
+export type OwnedRecord = readonly [owner: string, record: unknown];
+
+/** The overrides in one kind of store. */
+export interface OverrideSource {
+  /** The records of keys and of all keys. */
+  records(isWanted: (owner: string) => boolean): AsyncIterable<OwnedRecord>;
+  recordOfAll(name: string): Promise<unknown>;
+  /** The texts of owners with an override in force. */
+  owners(): Promise<readonly string[]>;
+}
+
+/** The parts of a state whose rows have the whole state of a key. */
+interface LocalParts {
+  now(): MaybePromise<number>;
+  /** The records of keys and of all keys. */
+  records(): Iterable<OwnedRecord> | AsyncIterable<OwnedRecord>;
+  /** The record of all keys of a limiter, empty if there is none. */
+  recordOfAll(name: string): MaybePromise<string>;
+}
+
+/** The overrides in memory, in a file, or in a table. */
+export function localOverrides({ now, records, recordOfAll }: LocalParts): OverrideSource {
+  return {
+    async *records(isWanted) {
+      for await (const each of records()) if (isWanted(each[0])) yield each;
+    },
+    recordOfAll: async (name) => (await recordOfAll(name)) || undefined,
+    async owners() {
+      const owners: string[] = [];
+      const time = await now();
+      for await (const [owner, record] of records()) if (entryInForce(record, time)) owners.push(owner);
+      return owners;
+    },
+  };
+}
