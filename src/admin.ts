@@ -13,14 +13,14 @@ export {
   type ImportOptions,
   type ImportResult,
 } from './admin/import-bans.js';
-export type { BannedSince } from './admin/bans-since.js';
+export type { BannedKey } from './admin/ban-finds.js';
+export type { BannedSince } from './admin/override-bans.js';
 export { banJson, contentOf, dimensionJson, overrideJson, textOrHash, whoseJson } from './admin/lines.js';
 export { readChange, readOverrideLine, type OverrideLineDefaults } from './admin/override-lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
 export {
   lacksSlots,
   useIn,
-  type BannedKey,
   type KeyVerdictFind,
   type JudgedKey,
   type PolicyVerdict,
@@ -38,10 +38,10 @@ export type {
   OverrideEffect,
   OverrideOptions,
   OverrideResult,
-  OverrideWish,
   OverriddenKey,
   RemoveOverrideOptions,
 } from './admin/overrides.js';
+export type { OverrideWish } from './admin/override-scope.js';
 export { banRuleOf } from './admin/override-doubts.js';
 export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';

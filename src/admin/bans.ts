@@ -3,12 +3,13 @@ import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
 import type { ChangeNote } from '../contract/change-note.js';
 import { withScope } from '../stores/keys.js';
+import type { BannedKey } from './ban-finds.js';
+import { cannotBan, checkBans } from './ban-scope.js';
 import { checkChange, checkName, noteOf, warnings, type Context, type KeyChangeOptions } from './context.js';
 import { KeyFinder } from './finder.js';
-import type { BannedKey } from './finds.js';
 import { LIMIT_FIELDS, type GivenLimits } from './limits.js';
 import type { Published } from './published.js';
-import { cannotBan, checkBans, doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
+import { doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
 import type { Owner, State } from './state.js';
 import { typedKey, wrongArgument, type KeyOptions, type Subject } from './typed-keys.js';
 
@@ -239,6 +240,25 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
   }
 
   return { ban, banIn, unban, unbanIn, bans };
+}
+
+type Functions = ReturnType<typeof banFunctions>;
+
+export interface BanAdmin {
+  /** The bans in force, found by a search of all keys. */
+  bans: Functions['bans'];
+  /**
+   * Bans a key, an address or a network of one limiter, which must have the option `ban`. Replaces an earlier ban.
+   *
+   * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER` and `HEADGATE_NO_BANS`, unless `force` is set
+   */
+  ban: Functions['ban'];
+  /** Bans a key in several limiters, or with `'all'` in all published limiters that ban by its dimension. All are checked before the first ban. */
+  banIn: Functions['banIn'];
+  /** Ends a ban, and forgets the denials and bans before it. Charges stay, unless `fresh` is set: a key without quota is still denied. */
+  unban: Functions['unban'];
+  /** Ends the bans of a key in several limiters, or with `'all'` as `banIn`. */
+  unbanIn: Functions['unbanIn'];
 }
 
 interface Banning {

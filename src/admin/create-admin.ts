@@ -10,15 +10,15 @@ import { postgresDatabaseOf } from '../stores/postgres/postgres.js';
 import { connectionOf, type RedisConnection } from '../stores/redis/redis.js';
 import { compileHashing, type KeyHashing } from '../stores/redis/secret-keys.js';
 import { isUrl, sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
-import { banFunctions } from './bans.js';
+import { banFunctions, type BanAdmin } from './bans.js';
 import type { Context } from './context.js';
 import { denialFunctions } from './denials.js';
 import { historyFunctions } from './history.js';
-import { importFunctions } from './import-bans.js';
+import { importFunctions, type ImportAdmin } from './import-bans.js';
 import { keyFunctions } from './key.js';
 import { logFunctions } from './log.js';
 import { MemoryState } from './memory-state.js';
-import { overrideFunctions } from './overrides.js';
+import { overrideFunctions, type OverrideAdmin } from './overrides.js';
 import { PostgresState } from './postgres-state.js';
 import { RedisState } from './redis/redis-state.js';
 import { resetFunctions } from './resets.js';
@@ -178,7 +178,7 @@ type Functions = ReturnType<typeof functionsOf>;
  * Every function rejects with a `HeadgateError`: `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` and `HEADGATE_INVALID_ARGUMENT` for wrong
  * arguments; `HEADGATE_STORE_TIMEOUT` if the store does not answer in time.
  */
-export interface Admin {
+export interface Admin extends BanAdmin, ImportAdmin, OverrideAdmin {
   /** The limiters that processes have published, and processes whose options differ. In a database or in memory, those of this process. */
   limiters: Functions['limiters'];
   /**
@@ -199,40 +199,6 @@ export interface Admin {
    * units. Tenants of slots are known by counts of the last seconds only.
    */
   tenants: Functions['tenants'];
-  /** The bans in force, found by a search of all keys. */
-  bans: Functions['bans'];
-  /**
-   * Bans a key, an address or a network of one limiter, which must have the option `ban`. Replaces an earlier ban.
-   *
-   * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER` and `HEADGATE_NO_BANS`, unless `force` is set
-   */
-  ban: Functions['ban'];
-  /** Bans a key in several limiters, or with `'all'` in all published limiters that ban by its dimension. All are checked before the first ban. */
-  banIn: Functions['banIn'];
-  /** Ends a ban, and forgets the denials and bans before it. Charges stay, unless `fresh` is set: a key without quota is still denied. */
-  unban: Functions['unban'];
-  /** Ends the bans of a key in several limiters, or with `'all'` as `banIn`. */
-  unbanIn: Functions['unbanIn'];
-  /** Bans many keys. All are checked before the first is banned. No ban becomes shorter. */
-  importBans: Functions['importBans'];
-  /** The effect of each ban of an import, or the reason why it would be refused, without changing anything. */
-  previewBans: Functions['previewBans'];
-  /**
-   * Gives a key other limits. The limiter must have the option `overrides`, and be known on Redis.
-   *
-   * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_OVERRIDES`, and as `limiter.override`
-   */
-  override: Functions['override'];
-  /** Gives all keys of a limiter other limits. */
-  overrideAll: Functions['overrideAll'];
-  /** Ends the override of a key, or with `undefined` that of all keys. */
-  removeOverride: Functions['removeOverride'];
-  /** Changes several overrides of a limiter. All are checked before the first is stored. An error has the `index` of its change. */
-  overrideMany: Functions['overrideMany'];
-  /** The effect of each change of `overrideMany`, or the reason why it would be refused, without changing anything. */
-  previewOverrides: Functions['previewOverrides'];
-  /** The overrides in force. */
-  overrides: Functions['overrides'];
   /** Forgets the charges of a key, an address or a network. A ban stays. */
   reset: Functions['reset'];
   /** Decisions per second, by limiter, policy and key. Empty if no store counts (`counts: false`). */

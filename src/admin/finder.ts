@@ -2,6 +2,7 @@ import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.j
 import { isOfFeature } from '../features/features.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
 import type { PolicySet } from '../contract/store.js';
+import { bansOf } from './ban-finds.js';
 import { DeniedNow } from './denied-now.js';
 import {
   kernelOf,
@@ -13,8 +14,7 @@ import {
 } from './finds.js';
 import { knownLimiters, readersOf, sharersOf, type KnownLimiter, type TierLimits } from './known-limiters.js';
 import { factsOf, type TierFind } from './likely-tiers.js';
-import { limiterOn, withLimiter } from './limiters.js';
-import { overrideOfAll, readOverrideOfAll } from './override-views.js';
+import { decidingBy, overrideOfAll } from './override-views.js';
 import { ofDimension } from './limits.js';
 import { whoseState } from './owners.js';
 import { callable } from './shared-limits.js';
@@ -168,21 +168,13 @@ export class KeyFinder {
   /** @param withDenials whether to include keys that are not banned, but have denials that count */
   async #bans(all: readonly FoundKey[], withDenials: boolean): Promise<KeyVerdictFind[]> {
     const keys = all.filter((key) => !this.#found.has(idOf(key)));
-    const owners = keys.map(({ owner }) => owner);
-    const [replies, notes] = await Promise.all([this.#state.bans.lefts(owners), this.#state.bans.notesOf(owners)]);
-    const lefts = replies.map((reply) => (reply instanceof Error ? 0 : reply));
-    const others: FoundKey[] = [];
+    const found = await bansOf(this.#state.bans, keys);
     const finds = keys.flatMap((key, i): KeyVerdictFind[] => {
-      const [reply, bannedForMs] = [replies[i]!, lefts[i]!];
-      if (reply instanceof Error) return this.#unreadable(key, reply);
-      if (bannedForMs === 0) others.push(key);
-      else if (this.#isNew(idOf(key))) {
-        const bannedUntil = new Date(Date.now() + bannedForMs).toISOString();
-        const note = notes[i] ?? { by: null, reason: null };
-        return [{ kind: 'banned', ...whoseState(key.owner), bannedForMs, bannedUntil, ...note }];
-      }
-      return [];
+      const find = found[i];
+      if (find instanceof Error) return this.#unreadable(key, find);
+      return find && this.#isNew(idOf(key)) ? [find] : [];
     });
+    const others = keys.filter((_, i) => found[i] === undefined);
     return withDenials ? [...finds, ...(await this.#states(others))] : finds;
   }
 
@@ -273,28 +265,20 @@ export class KeyFinder {
     const owners = [...new Map(keys.map(({ owner }) => [owner.text, owner])).values()];
     const own = ofDimension(limits, owners[0]!.slot!.by);
     const uses = await usesOf(this.#state, limits.policies, keys);
-    return withLimiter(
-      limiterOn(this.#state, name, own, { isLive: limits.overrides ?? false }),
-      async (limiter) => {
-        if (limits.overrides) await readOverrideOfAll(limiter);
-        const finds = owners.map(async (owner): Promise<Verdict[]> => {
-          const [limitKey, tenant] = [owner.slot!.key, owner.key].map((each) => callable(this.#state, each));
-          if (limitKey === undefined || tenant === undefined) return [];
-          const use = uses.get(owner.text);
-          const place = { [owner.slot!.by]: limitKey, [owner.by]: tenant };
-          const decision = ofLimiter(await limiter.peek(place, { weight: use?.weight }));
-          const policies = tenantVerdicts(decision, use);
-          const find = { ...verdictFind(decision, false), policies, states: statesOf(decision) };
-          return [
-            {
-              owner: owner.text,
-              find: { ...whoseState(owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find },
-            },
-          ];
-        });
-        return (await Promise.all(finds)).flat();
-      },
-    );
+    return decidingBy(this.#state, name, own, async (limiter) => {
+      const finds = owners.map(async (owner): Promise<Verdict[]> => {
+        const [limitKey, tenant] = [owner.slot!.key, owner.key].map((each) => callable(this.#state, each));
+        if (limitKey === undefined || tenant === undefined) return [];
+        const use = uses.get(owner.text);
+        const place = { [owner.slot!.by]: limitKey, [owner.by]: tenant };
+        const decision = ofLimiter(await limiter.peek(place, { weight: use?.weight }));
+        const policies = tenantVerdicts(decision, use);
+        const find = { ...verdictFind(decision, false), policies, states: statesOf(decision) };
+        const inTier = { ...whoseState(owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find };
+        return [{ owner: owner.text, find: inTier }];
+      });
+      return (await Promise.all(finds)).flat();
+    });
   }
 
   /** A limiter's verdict on a key whose override only a limiter can read, such as another tier. `undefined` if the key is unknown. */
@@ -303,10 +287,9 @@ export class KeyFinder {
     { owner: { key, by, slot } }: FoundKey,
   ): Promise<LimiterDecision | undefined> {
     if (typeof key !== 'string' || slot) return undefined;
-    return withLimiter(limiterOn(this.#state, name, ofDimension(limits, by)), async (limiter) => {
-      await readOverrideOfAll(limiter);
-      return ofLimiter(await limiter.peek({ [by]: key }));
-    });
+    return decidingBy(this.#state, name, ofDimension(limits, by), async (limiter) =>
+      ofLimiter(await limiter.peek({ [by]: key })),
+    );
   }
 
   async #states(keys: readonly FoundKey[]): Promise<KeyVerdictFind[]> {

@@ -2,22 +2,8 @@ import { algorithms, type Kernel } from '../algorithms/index.js';
 import { countsSlots } from '../contract/compile-policies.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 import type { Hash } from '../stores/keys.js';
+import type { BannedKey } from './ban-finds.js';
 import type { Whose } from './owners.js';
-
-/** A ban that is in force. */
-export interface BannedKey extends Whose {
-  /** `banned`. */
-  readonly kind: 'banned';
-  readonly key: string | Hash;
-  /** The rest of the ban, ms. */
-  readonly bannedForMs: number;
-  /** The end of the ban by the clock of this process: ISO 8601. */
-  readonly bannedUntil: string;
-  /** The operator of a ban by hand, if there is a note. In SQLite and memory, only bans of single keys have notes. */
-  readonly by: string | null;
-  /** The reason of a ban by hand, or `null`. */
-  readonly reason: string | null;
-}
 
 /** The verdict on a key: whether a request of cost 1 would be denied or admitted by the policies. */
 export interface JudgedKey extends Whose {

@@ -3,11 +3,12 @@ import { checkShape } from '../common/validate.js';
 import { NO_NOTE, type ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { withScope, type Hash } from '../stores/keys.js';
+import { checkBans } from './ban-scope.js';
+import type { BanChange } from './ban-source.js';
 import { leftOf, ownersOf, SAME_END_MS } from './bans.js';
 import { checkName, noteOf, warnings, type ChangeOptions, type Context } from './context.js';
 import type { Published } from './published.js';
-import { checkBans, notNoted, subjectsIn, type AdminWarning } from './scope.js';
-import type { BanChange } from './ban-source.js';
+import { notNoted, subjectsIn, type AdminWarning } from './scope.js';
 import type { Owner } from './state.js';
 import { checkList, inItem, refusalOf, typedKey, type KeyOptions, type Refused } from './typed-keys.js';
 
@@ -179,6 +180,15 @@ export function importFunctions({ state, origin }: Context) {
   }
 
   return { importBans, previewBans };
+}
+
+type Functions = ReturnType<typeof importFunctions>;
+
+export interface ImportAdmin {
+  /** Bans many keys. All are checked before the first is banned. No ban becomes shorter. */
+  importBans: Functions['importBans'];
+  /** The effect of each ban of an import, or the reason why it would be refused, without changing anything. */
+  previewBans: Functions['previewBans'];
 }
 
 /** A key that an import banned: its owner text, the length of the ban, and the rest of the ban before, ms. */

@@ -1,12 +1,13 @@
 import { ofLimiter } from '../limiter/decision.js';
 import { BAN_TAG } from '../stores/keys.js';
+import { cannotBan } from './ban-scope.js';
 import { warnings } from './context.js';
 import { statesOf, type PolicyVerdict } from './finds.js';
 import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
 import { overrideFor, type AppliedOverride } from './override-views.js';
 import type { Published } from './published.js';
-import { cannotBan, type AdminWarning } from './scope.js';
+import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
 import { tenantVerdicts, usesOf, type TenantUse } from './tenant-use.js';
 import type { Tenancy } from './shared-limits.js';

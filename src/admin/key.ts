@@ -7,7 +7,7 @@ import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } f
 import { outlook, type KeyView } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
-import type { Published } from './published.js';
+import { dimensionsOfBans, type Published } from './published.js';
 import { setsOf } from './sets.js';
 import type { State } from './state.js';
 import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './shared-limits.js';
@@ -209,8 +209,8 @@ function placesIn(published: Published): Place[] {
       ),
     );
     // Limiters also ban by dimensions without policies, and those with policies of the request ban by any.
-    const banning = configurations.flatMap(({ ban, banBy = DEFAULT_DIMENSION }) => (ban ? [banBy] : []));
-    const others = new Set(judged.length === 0 ? [DEFAULT_DIMENSION, ...banning] : banning);
+    const dimensions = dimensionsOfBans(configurations);
+    const others = new Set(judged.length === 0 ? [DEFAULT_DIMENSION, ...dimensions] : dimensions);
     const unjudged = [...others].filter((each) => !judged.some(({ dimension }) => dimension === each));
     return [
       ...judged,

@@ -2,7 +2,7 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Override } from '../limiter/overrides/override.js';
 import { kindOfHash } from '../stores/keys.js';
-import type { BannedKey } from './finds.js';
+import type { BannedKey } from './ban-finds.js';
 import type { Hash, Whose } from './owners.js';
 import { wrongArgument } from './typed-keys.js';
 

@@ -1,7 +1,7 @@
 import { checkDimension, DEFAULT_DIMENSION } from '../contract/key.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
 import type { Json } from './lines.js';
-import type { OverrideWish } from './overrides.js';
+import type { OverrideWish } from './override-scope.js';
 import { wrongArgument } from './typed-keys.js';
 
 /** Defaults for a line: the limiter's name, and the dimension of a key without one. */

@@ -1,18 +1,98 @@
-// The limiters and policies that an override can change.
+// Wishes for overrides, and the limiters and policies that an override can change.
 import { HeadgateError } from '../common/errors.js';
+import { checkBoolean, checkShape } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
 import type { Limiter } from '../limiter/limiter.js';
-import type { OverrideChange } from '../limiter/overrides/override.js';
+import type { OverrideChange, OverrideNote } from '../limiter/overrides/override.js';
+import { warnOfSpans } from '../limiter/overrides/override-writer.js';
 import { limiterOn } from './limiters.js';
+import { policiesBy } from './limits.js';
 import type { Published } from './published.js';
-import { unknownScope } from './scope.js';
+import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
-import { wrongArgument } from './typed-keys.js';
+import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
+
+/** One of several changes. */
+export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNote {
+  /** The key, or `undefined` for all keys of the limiter. */
+  readonly key: string | undefined;
+  /** The change, or `undefined` to remove the override. */
+  readonly change: OverrideChange | undefined;
+  /** With a removal: whether the bans by denials since the override began end, too. @default false */
+  readonly unban?: boolean | undefined;
+}
+
+const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until', 'unban'];
+
+/** Refuses a missing key or change, because `undefined` stands for all keys and for a removal. */
+export function checkWish(wish: OverrideWish): void {
+  checkShape('overrideMany', wish, WISH_FIELDS);
+  checkBoolean('unban', wish.unban, false);
+  for (const [field, meaning] of [
+    ['key', 'change all keys'],
+    ['change', 'remove the override'],
+  ] as const)
+    if (!(field in wish))
+      throw wrongArgument(`${field}: missing. Pass it, or \`${field}: undefined\` to ${meaning}.`);
+}
+
+/** A change with the limiter's key for the typed key. */
+export interface Found {
+  readonly wish: OverrideWish;
+  readonly key: string | undefined;
+  readonly dimension: string;
+  readonly doubt: AdminWarning | undefined;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+export function inScope(
+  published: Published,
+  name: string,
+  wish: OverrideWish,
+  options: Omit<KeyOptions, 'dimension'>,
+): Found {
+  const { dimension = DEFAULT_DIMENSION } = wish;
+  checkKeys(published, name, dimension);
+  if (wish.key === undefined) return { wish, key: undefined, dimension, doubt: undefined };
+  const limits = published.limitsOf(name);
+  const policies = limits ? [...limits.policies, ...[...limits.tiers.values()].flat()] : [];
+  checkNoTenant(dimension, policies);
+  const own = policiesBy(dimension, policies);
+  const typed = typedKey(wish.key, { ...options, dimension });
+  const [subject, doubt] = subjectIn(published, name, typed);
+  // An override that no request meets would look like one in force.
+  if (
+    doubt?.code === 'UNLIKELY_KEY' &&
+    wish.dimension === undefined &&
+    !options.raw &&
+    policies.length > own.length
+  )
+    throw wrongArgument(
+      `key: ${doubt.message} Nothing was changed. Set \`raw: true\` to change it nevertheless.`,
+    );
+  return { wish, key: soleKey(subject), dimension, doubt };
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter would refuse the change */
+export function check(limiter: Limiter, { wish, ...whose }: Found, isKnown: boolean): void {
+  const { change, dimension: _, key: __, unban: ___, ...note } = wish;
+  if (change === undefined) return;
+  if (!isKnown) checkTexts(change);
+  limiter.internals.overrides.check(keyFor(whose), change, note);
+  warnOfSpans(change, note);
+}
+
+export function keyFor({ key, dimension }: Pick<Found, 'key' | 'dimension'>): Key | undefined {
+  return key === undefined || dimension === DEFAULT_DIMENSION ? key : { [dimension]: key };
+}
+
+export const whoseFound = ({ key, dimension }: Found): Partial<Pick<Found, 'key' | 'dimension'>> =>
+  key === undefined ? {} : { key, dimension };
 
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` for a dimension that only shares limits */
-export function checkNoTenant(dimension: string, policies: readonly Policy[]): void {
+function checkNoTenant(dimension: string, policies: readonly Policy[]): void {
   if (policies.some(({ by = DEFAULT_DIMENSION }) => by === dimension)) return;
   const shared = policies.find((policy) => 'share' in policy && policy.share === dimension);
   if (!shared) return;
@@ -25,7 +105,7 @@ export function checkNoTenant(dimension: string, policies: readonly Policy[]): v
 }
 
 /** Checks each policy separately, if the limiter's policies are unknown. */
-export function checkTexts(change: OverrideChange): void {
+function checkTexts(change: OverrideChange): void {
   const texts: unknown[] =
     typeof change === 'string' ? [change] : 'tier' in change ? [] : Object.values(change);
   for (const text of texts) if (typeof text === 'string') compilePolicies('override', [text]);

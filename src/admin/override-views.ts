@@ -5,6 +5,7 @@ import type { LiveLimiter } from '../features/overrides/redis-check.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { overrideOf, type Override, type OverrideChange } from '../limiter/overrides/override.js';
 import { ALL_KEYS, escapeName } from '../stores/keys.js';
+import { limiterOn, withLimiter } from './limiters.js';
 import type { Limits } from './limits.js';
 import { setsOf } from './sets.js';
 import type { Published } from './published.js';
@@ -40,9 +41,18 @@ export async function overrideFor(
   }
 }
 
-/** Resolves once a limiter has read the override of all keys, if that is possible. Earlier decisions ignore that override. */
-export async function readOverrideOfAll(limiter: Limiter): Promise<void> {
-  await limiter.overrideOf().catch(() => undefined);
+/** Uses a limiter of a scope, and closes it. The limiter has read the override of all keys, if that is possible: earlier decisions would ignore it. */
+export function decidingBy<T>(
+  state: State,
+  name: string,
+  limits: Limits,
+  use: (limiter: Limiter) => Promise<T>,
+): Promise<T> {
+  const isLive = limits.overrides ?? false;
+  return withLimiter(limiterOn(state, name, limits, { isLive }), async (limiter) => {
+    if (isLive) await limiter.overrideOf().catch(() => undefined);
+    return use(limiter);
+  });
 }
 
 /** The overrides of a limiter. */

@@ -1,6 +1,6 @@
-import { checkBoolean, checkShape } from '../common/validate.js';
+import { checkShape } from '../common/validate.js';
 import type { ChangeNote } from '../contract/change-note.js';
-import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Limiter } from '../limiter/limiter.js';
 import {
@@ -9,9 +9,8 @@ import {
   type OverrideChange,
   type OverrideNote,
 } from '../limiter/overrides/override.js';
-import { warnOfSpans } from '../limiter/overrides/override-writer.js';
 import { SAME_END_MS } from './bans.js';
-import { bansSince, endBans, stillBanned, type BannedSince } from './bans-since.js';
+import { bansSince, endBans, stillBanned, type BannedSince } from './override-bans.js';
 import {
   checkChange,
   checkName,
@@ -23,20 +22,16 @@ import {
   type NameOption,
 } from './context.js';
 import { withLimiter } from './limiters.js';
-import { policiesBy } from './limits.js';
 import { doubtsOfChange } from './override-doubts.js';
-import { checkNoTenant, checkTexts, limiterFor } from './override-scope.js';
+import { check, checkWish, inScope, keyFor, limiterFor, whoseFound, type Found, type OverrideWish } from './override-scope.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { Published } from './published.js';
-import { checkKeys, subjectIn, type AdminWarning } from './scope.js';
+import type { AdminWarning } from './scope.js';
 import {
   checkList,
   ItemError,
   inItem,
   refusalOf,
-  soleKey,
-  typedKey,
-  wrongArgument,
   type KeyOptions,
   type Refused,
 } from './typed-keys.js';
@@ -68,16 +63,6 @@ export interface OverrideResult {
   readonly unbanned?: readonly BannedSince[];
   /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
-}
-
-/** One of several changes. */
-export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNote {
-  /** The key, or `undefined` for all keys of the limiter. */
-  readonly key: string | undefined;
-  /** The change, or `undefined` to remove the override. */
-  readonly change: OverrideChange | undefined;
-  /** With a removal: whether the bans by denials since the override began end, too. @default false */
-  readonly unban?: boolean | undefined;
 }
 
 /** The effect of one of several changes. */
@@ -133,7 +118,6 @@ export function overrideFunctions(context: Context) {
     }
   }
 
-  /** Changes several overrides of a limiter. Nothing is stored unless all changes are valid. */
   async function overrideMany(
     wishes: readonly OverrideWish[],
     options: NameOption & Omit<KeyOptions, 'dimension'>,
@@ -189,7 +173,6 @@ export function overrideFunctions(context: Context) {
     };
   }
 
-  /** The effect of each of several changes, or the reason why it is refused. Nothing is changed. */
   async function previewOverrides(
     wishes: readonly OverrideWish[],
     { name, raw, ipv6Subnet }: NameOption & Omit<KeyOptions, 'dimension'>,
@@ -229,6 +212,27 @@ export function overrideFunctions(context: Context) {
   return { override, overrideAll, removeOverride, overrideMany, previewOverrides, overrides, changeOverride };
 }
 
+type Functions = ReturnType<typeof overrideFunctions>;
+
+export interface OverrideAdmin {
+  /**
+   * Gives a key other limits. The limiter must have the option `overrides`, and be known on Redis.
+   *
+   * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_OVERRIDES`, and as `limiter.override`
+   */
+  override: Functions['override'];
+  /** Gives all keys of a limiter other limits. */
+  overrideAll: Functions['overrideAll'];
+  /** Ends the override of a key, or with `undefined` that of all keys. */
+  removeOverride: Functions['removeOverride'];
+  /** Changes several overrides of a limiter. All are checked before the first is stored. An error has the `index` of its change. */
+  overrideMany: Functions['overrideMany'];
+  /** The effect of each change of `overrideMany`, or the reason why it would be refused, without changing anything. */
+  previewOverrides: Functions['previewOverrides'];
+  /** The overrides in force. */
+  overrides: Functions['overrides'];
+}
+
 const idOf = ({
   key,
   dimension = DEFAULT_DIMENSION,
@@ -251,20 +255,6 @@ function effectOf(
 const timeOf = (end: OverrideWish['until']): number | undefined =>
   end === undefined ? undefined : new Date(end).getTime();
 
-const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until', 'unban'];
-
-/** Refuses a missing key or change, because `undefined` stands for all keys and for a removal. */
-function checkWish(wish: OverrideWish): void {
-  checkShape('overrideMany', wish, WISH_FIELDS);
-  checkBoolean('unban', wish.unban, false);
-  for (const [field, meaning] of [
-    ['key', 'change all keys'],
-    ['change', 'remove the override'],
-  ] as const)
-    if (!(field in wish))
-      throw wrongArgument(`${field}: missing. Pass it, or \`${field}: undefined\` to ${meaning}.`);
-}
-
 /** A note as limiters take it. */
 export const given = ({ by, reason }: ChangeNote): OverrideNote => ({
   ...(by !== null && { by }),
@@ -275,59 +265,6 @@ const timed = ({ for: span, until }: Pick<OverrideNote, 'for' | 'until'>): Overr
   ...(span !== undefined && { for: span }),
   ...(until !== undefined && { until }),
 });
-
-/** A change with the limiter's key for the typed key. */
-interface Found {
-  readonly wish: OverrideWish;
-  readonly key: string | undefined;
-  readonly dimension: string;
-  readonly doubt: AdminWarning | undefined;
-}
-
-/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
-function inScope(
-  published: Published,
-  name: string,
-  wish: OverrideWish,
-  options: Omit<KeyOptions, 'dimension'>,
-): Found {
-  const { dimension = DEFAULT_DIMENSION } = wish;
-  checkKeys(published, name, dimension);
-  if (wish.key === undefined) return { wish, key: undefined, dimension, doubt: undefined };
-  const limits = published.limitsOf(name);
-  const policies = limits ? [...limits.policies, ...[...limits.tiers.values()].flat()] : [];
-  checkNoTenant(dimension, policies);
-  const own = policiesBy(dimension, policies);
-  const typed = typedKey(wish.key, { ...options, dimension });
-  const [subject, doubt] = subjectIn(published, name, typed);
-  // An override that no request meets would look like one in force.
-  if (
-    doubt?.code === 'UNLIKELY_KEY' &&
-    wish.dimension === undefined &&
-    !options.raw &&
-    policies.length > own.length
-  )
-    throw wrongArgument(
-      `key: ${doubt.message} Nothing was changed. Set \`raw: true\` to change it nevertheless.`,
-    );
-  return { wish, key: soleKey(subject), dimension, doubt };
-}
-
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter would refuse the change */
-function check(limiter: Limiter, { wish, ...whose }: Found, isKnown: boolean): void {
-  const { change, dimension: _, key: __, unban: ___, ...note } = wish;
-  if (change === undefined) return;
-  if (!isKnown) checkTexts(change);
-  limiter.internals.overrides.check(keyFor(whose), change, note);
-  warnOfSpans(change, note);
-}
-
-function keyFor({ key, dimension }: Pick<Found, 'key' | 'dimension'>): Key | undefined {
-  return key === undefined || dimension === DEFAULT_DIMENSION ? key : { [dimension]: key };
-}
-
-const whoseFound = ({ key, dimension }: Found): Pick<OverrideResult, 'key' | 'dimension'> =>
-  key === undefined ? {} : { key, dimension };
 
 /** The consequences of a change for other tiers, and its bans. */
 function consequences(published: Published, name: string, { wish, key, dimension }: Found): AdminWarning[] {

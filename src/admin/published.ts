@@ -1,5 +1,6 @@
 import { algorithms, type Kernel } from '../algorithms/index.js';
 import { validPolicies } from '../contract/compile-policies.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
 import type { PublishedInstance, PublishedLimiter } from '../stores/published.js';
 import type { Limits } from './limits.js';
@@ -102,6 +103,11 @@ export function policiesIn(configurations: readonly Configuration[]): Policy[] {
     ...Object.values(tiers).flat(),
   ]);
   return texts.flatMap((text) => parsed([text]) ?? []);
+}
+
+/** The dimensions by which configurations ban. */
+export function dimensionsOfBans(configurations: readonly Configuration[]): string[] {
+  return configurations.flatMap(({ ban, banBy = DEFAULT_DIMENSION }) => (ban ? [banBy] : []));
 }
 
 export function traitsOf(configurations: readonly Configuration[]): LimiterTraits {

@@ -6,8 +6,7 @@ import { BAN_TAG, isLine, isReset } from '../stores/keys.js';
 import { loggedOwner, ownersOf } from './bans.js';
 import { checkChange, warnings, type Context, type KeyChangeOptions } from './context.js';
 import { policyNameOf } from './finds.js';
-import { limiterOn, withLimiter } from './limiters.js';
-import { readOverrideOfAll } from './override-views.js';
+import { decidingBy } from './override-views.js';
 import {
   LIMIT_FIELDS,
   limitsOf,
@@ -129,10 +128,8 @@ function resetOf(
     const names = new Set<string>();
     for (const set of ownSets) {
       if (set.length === 0) continue;
-      const part = ofDimension({ ...limits, policies: set }, subject.dimension);
-      const limiter = limiterOn(state, name, part, { isLive });
-      await withLimiter(limiter, async () => {
-        if (isLive) await readOverrideOfAll(limiter);
+      const part = ofDimension({ ...limits, policies: set, overrides: isLive }, subject.dimension);
+      await decidingBy(state, name, part, async (limiter) => {
         for (let at = 0; at < subject.keys.length; at += BATCH_SIZE) {
           const some = subject.keys.slice(at, at + BATCH_SIZE);
           const charged = await Promise.all(

@@ -1,7 +1,6 @@
-import { HeadgateError } from '../common/errors.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
-import { policiesIn, type Configuration, type Published } from './published.js';
+import { dimensionsOfBans, policiesIn, type Configuration, type Published } from './published.js';
 import { isAddress, isOfIpv6, subjectOf, wrongArgument, type Subject, type TypedKey } from './typed-keys.js';
 
 /** A doubt about a view or a change that was made nevertheless. */
@@ -39,8 +38,8 @@ export type AdminWarningCode =
   | 'MAY_BAN'
   | 'STILL_BANNED';
 
-/** The maximum number of other scopes in a message. */
-const MAX_NAMED = 10;
+/** The maximum number of names in a message. */
+export const MAX_NAMED = 10;
 
 /** The warning about a name, by the limiters' publications, or `undefined` if there is no doubt. */
 export function unknownScope(published: Published, name: string | undefined): AdminWarning | undefined {
@@ -110,64 +109,6 @@ function checkHashing({ scopes, mark }: Published, name: string): void {
         ? `${limiter} hashes its keys. Set \`hashKeys\` to the secret of its store's option hashKeys.`
         : `${limiter} hashes its keys with another secret than \`hashKeys\`.`,
   );
-}
-
-/** The reason why a ban in a scope would have no effect, or `undefined`. */
-export function cannotBan(published: Published, name: string, dimension: string): AdminWarning | undefined {
-  const configurations = published.scopes.get(name);
-  if (!configurations) return unknownScope(published, name);
-  const no = (why: string): AdminWarning => ({
-    code: 'NO_BAN',
-    message: `the limiter ${JSON.stringify(name)} ${why}`,
-  });
-  // An instance without the option, as during a deployment, is not evidence about the keys that other instances ban.
-  const banning = configurations.filter(({ ban }) => ban !== null);
-  const dimensions = banning.map(({ banBy = DEFAULT_DIMENSION }) => banBy);
-  if (dimensions.includes(dimension)) return undefined;
-  return banning.length === 0
-    ? no('does not have the option `ban`, so it never checks for bans. Create it with ban: {}.')
-    : no(`bans by ${dimensions[0]}, and not by ${dimension}. Set \`dimension: ${dimensions[0]}\`.`);
-}
-
-/** Warns if a ban is only partly effective. */
-function partlyCannotBan({ scopes }: Published, name: string): AdminWarning | undefined {
-  const configurations = scopes.get(name) ?? [];
-  const without = configurations.filter(({ ban }) => ban === null).flatMap(({ instances }) => instances);
-  if (without.length > 0) {
-    const where = without.slice(0, MAX_NAMED).map(({ host, pid }) => `${host}:${pid}`);
-    const message = `${without.length} instances of ${JSON.stringify(name)} do not have the option \`ban\`, and do not check for bans: ${where.join(', ')}.`;
-    return { code: 'NO_BAN', message };
-  }
-  if (configurations.length > 0 && configurations.every(({ shadow }) => shadow))
-    return {
-      code: 'SHADOW',
-      message: `the limiter ${JSON.stringify(name)} is a shadow, and denies no requests.`,
-    };
-  return undefined;
-}
-
-/**
- * Checks by the limiters' publications whether bans of a dimension's keys will be enforced in a scope.
- *
- * @param force whether a ban without effect only causes a warning
- * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_NO_BANS`
- */
-export function checkBans(
-  published: Published,
-  name: string,
-  dimension: string,
-  force: boolean,
-): AdminWarning | undefined {
-  checkKeys(published, name, dimension);
-  const doubt = cannotBan(published, name, dimension);
-  if (doubt && !force) {
-    const code = doubt.code === 'UNKNOWN_SCOPE' ? 'HEADGATE_UNKNOWN_LIMITER' : 'HEADGATE_NO_BANS';
-    throw new HeadgateError(
-      code,
-      `${doubt.message} No key was banned. Set \`force: true\` to ban nevertheless.`,
-    );
-  }
-  return doubt ?? partlyCannotBan(published, name);
 }
 
 /** The warning about a change that could not be recorded. */
@@ -240,9 +181,8 @@ function dimensionHint(configurations: readonly Configuration[]): string {
 
 /** The dimensions by which the policies and the bans of a limiter count. */
 function dimensionsIn(configurations: readonly Configuration[]): string[] {
-  const policies = policiesIn(configurations);
-  const banning = configurations.flatMap(({ ban, banBy = DEFAULT_DIMENSION }) => (ban ? [banBy] : []));
-  return [...new Set([...policies.map(({ by = DEFAULT_DIMENSION }) => by), ...banning])];
+  const dimensions = policiesIn(configurations).map(({ by = DEFAULT_DIMENSION }) => by);
+  return [...new Set([...dimensions, ...dimensionsOfBans(configurations)])];
 }
 
 /** @throws as `checkKeys` and `subjectsIn` */

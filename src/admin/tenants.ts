@@ -9,8 +9,7 @@ import type { Limiter } from '../limiter/limiter.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
 import { checkName, type Context } from './context.js';
 import { lacksSlots, verdictsOf } from './finds.js';
-import { limiterOn, withLimiter } from './limiters.js';
-import { readOverrideOfAll } from './override-views.js';
+import { decidingBy } from './override-views.js';
 import type { Limits } from './limits.js';
 import { whoseState, withinOf, type Hash } from './owners.js';
 import { byDenials, type KeyRates, type Rates } from './rates.js';
@@ -183,8 +182,7 @@ async function viewsOf(
     const { segments } = shared.hidden.params as unknown as SharesParams;
     const limits = ofTenant(shared);
     const isLive = limits.overrides ?? false;
-    await withLimiter(limiterOn(state, name, limits, { isLive }), async (limiter) => {
-      if (isLive) await readOverrideOfAll(limiter);
+    await decidingBy(state, name, limits, async (limiter) => {
       for (let at = 0; at < own.length; at += BATCH_SIZE) {
         const some = own.slice(at, at + BATCH_SIZE);
         const states = await state.tenants(

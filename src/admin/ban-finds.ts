@@ -1,0 +1,35 @@
+import { NO_NOTE } from '../contract/change-note.js';
+import type { Hash } from '../stores/keys.js';
+import type { BanSource } from './ban-source.js';
+import { whoseState, type FoundKey, type Whose } from './owners.js';
+
+/** A ban that is in force. */
+export interface BannedKey extends Whose {
+  /** `banned`. */
+  readonly kind: 'banned';
+  readonly key: string | Hash;
+  /** The rest of the ban, ms. */
+  readonly bannedForMs: number;
+  /** The end of the ban by the clock of this process: ISO 8601. */
+  readonly bannedUntil: string;
+  /** The operator of a ban by hand, if there is a note. In SQLite and memory, only bans of single keys have notes. */
+  readonly by: string | null;
+  /** The reason of a ban by hand, or `null`. */
+  readonly reason: string | null;
+}
+
+/** For each state of a ban: the ban in force; or undefined if there are only denials that count; or the error if it cannot be read. */
+export async function bansOf(
+  bans: BanSource,
+  found: readonly FoundKey[],
+): Promise<(BannedKey | Error | undefined)[]> {
+  const owners = found.map(({ owner }) => owner);
+  const [lefts, notes] = await Promise.all([bans.lefts(owners), bans.notesOf(owners)]);
+  return owners.map((owner, i): BannedKey | Error | undefined => {
+    const bannedForMs = lefts[i]!;
+    if (typeof bannedForMs !== 'number') return bannedForMs;
+    if (bannedForMs === 0) return undefined;
+    const bannedUntil = new Date(Date.now() + bannedForMs).toISOString();
+    return { kind: 'banned', ...whoseState(owner), bannedForMs, bannedUntil, ...(notes[i] ?? NO_NOTE) };
+  });
+}
