@@ -5,7 +5,7 @@
  */
 export { createAdmin, type Admin, type AdminOptions, type AdminSource } from './admin/create-admin.js';
 export type { BanKeyOptions, BanResult, BansOptions, UnbanKeyOptions, UnbanResult } from './admin/bans.js';
-export { readBanLine, type BanLineDefaults } from './admin/ban-lines.js';
+export { banJson, readBanLine, type BanLineDefaults } from './admin/ban-lines.js';
 export {
   MAX_LOGGED_KEYS,
   type BanEffect,
@@ -14,9 +14,14 @@ export {
   type ImportResult,
 } from './admin/import-bans.js';
 export type { BannedKey } from './admin/ban-finds.js';
-export type { BannedSince } from './admin/override-bans.js';
-export { banJson, contentOf, dimensionJson, overrideJson, textOrHash, whoseJson } from './admin/lines.js';
-export { readChange, readOverrideLine, type OverrideLineDefaults } from './admin/override-lines.js';
+export { banRuleOf, type BannedSince } from './admin/override-bans.js';
+export { contentOf, dimensionJson, textOrHash, whoseJson } from './admin/lines.js';
+export {
+  overrideJson,
+  readChange,
+  readOverrideLine,
+  type OverrideLineDefaults,
+} from './admin/override-lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
 export {
   lacksSlots,
@@ -42,7 +47,6 @@ export type {
   RemoveOverrideOptions,
 } from './admin/overrides.js';
 export type { OverrideWish } from './admin/override-scope.js';
-export { banRuleOf } from './admin/override-doubts.js';
 export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';

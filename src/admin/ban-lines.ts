@@ -2,8 +2,9 @@ import { isIP } from 'node:net';
 import { exactMilliseconds, MAX_DURATION_MS } from '../common/duration.js';
 import { NOTE_LENGTHS } from '../contract/change-note.js';
 import { checkDimension } from '../contract/key.js';
+import type { BannedKey } from './ban-finds.js';
 import type { ImportedBan } from './import-bans.js';
-import { textIn, textOrHashIn, type Json } from './lines.js';
+import { textIn, textOrHash, textOrHashIn, type Json } from './lines.js';
 import type { Hash } from './owners.js';
 import { typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
 
@@ -13,6 +14,11 @@ export interface BanLineDefaults extends KeyOptions {
   readonly name?: string | undefined;
   /** The length of a ban, ms. */
   readonly duration?: number | undefined;
+}
+
+/** A ban as a line of a file. */
+export function banJson({ kind, name, key, ...ban }: BannedKey): object {
+  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...ban };
 }
 
 /**

@@ -3,19 +3,15 @@ import { compileBan } from '../contract/ban-options.js';
 import type { ChangeNote } from '../contract/change-note.js';
 import { dimensionsOf } from '../contract/dimensions.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
-import { banSummary, strikesIn, type BanSummary } from '../features/bans/saved-ban.js';
+import { banSummary, strikesIn, type BanSummary, type Strikes } from '../features/bans/saved-ban.js';
 import { wake } from '../limiter/waiting/wake-ups.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import type { FoundKey, Owner } from './owners.js';
 import { hashOnly } from './typed-keys.js';
 
-export interface BanState {
+export interface BanState extends Strikes {
   /** The remaining time of the ban, ms, or 0 if the key is not banned. */
   readonly bannedForMs: number;
-  /** Denials that already count towards the next ban. */
-  readonly denials: number;
-  /** The length of the last ban by denials, ms, or 0 if there was no such ban. */
-  readonly lastBanMs: number;
 }
 
 export interface BanChange {
@@ -42,6 +38,12 @@ export interface BanSource {
 /** The options of bans by hand if those of the service are unknown. The longest spans do not shorten the service's memory of denials and bans. */
 export const LENIENT = compileBan({ within: '366d', max: '366d' });
 
+/** A set without policies that bans by a dimension. @param ban the options of a limiter in this process, if there is one */
+export function banSet(name: string, by: string, timeout: number, ban = LENIENT): PolicySet {
+  const dimensions = dimensionsOf([], ban, { banBy: by, slotBy: undefined, acrossSlots: false });
+  return { name, policies: [], ban, dimensions, timeout };
+}
+
 /** The parts of a state whose rows have the whole state of a key. */
 interface LocalParts {
   readonly store: Store;
@@ -57,14 +59,6 @@ interface LocalParts {
 
 /** The bans in memory, in a file, or in a table. */
 export function localBans({ store, announced, timeout, log, now, rowsOf }: LocalParts): BanSource {
-  /** The set for bans of a limiter's keys, by the ban options of a limiter in this process, if there is one. */
-  function setFor(name: string, by: string): PolicySet {
-    const own = [...announced].find((limiter) => limiter.name === name && limiter.ban)?.ban;
-    const ban = own ?? LENIENT;
-    const dimensions = dimensionsOf([], ban, { banBy: by, slotBy: undefined, acrossSlots: false });
-    return { name, policies: [], ban, dimensions, timeout };
-  }
-
   async function lefts(owners: readonly Owner[]): Promise<number[]> {
     const time = await now();
     const rows = await rowsOf(owners);
@@ -75,15 +69,14 @@ export function localBans({ store, announced, timeout, log, now, rowsOf }: Local
     lefts,
     notesOf: (owners) => notesIn(log.since(0), owners),
     async stateOf(owner) {
-      const time = await now();
-      const [row] = await rowsOf([owner]);
-      const [bannedForMs = 0] = await lefts([owner]);
+      const [[bannedForMs = 0], [row], time] = [await lefts([owner]), await rowsOf([owner]), await now()];
       return { bannedForMs, ...strikesIn(row?.state ?? banSummary([]), time) };
     },
     async set(changes, logged) {
       const bans = changes.map(async ({ owner: { name, key, by }, duration }) => {
         if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
-        const subject = { set: setFor(name, by), key };
+        const own = [...announced].find((limiter) => limiter.name === name && limiter.ban)?.ban;
+        const subject = { set: banSet(name, by, timeout, own), key };
         await store.ban(subject, duration, undefined, false);
         wake(name, subject);
       });

@@ -1,9 +1,8 @@
 import { NO_NOTE } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { notesIn } from './ban-source.js';
-import { SAME_END_MS } from './bans.js';
-import { ownerIn } from './override-bans.js';
-import { warnings, type Context } from './context.js';
+import { ownerIn } from './bans.js';
+import { SAME_END_MS, warnings, type Context } from './context.js';
 import type { BannedByImport } from './import-bans.js';
 import type { LoggedChange } from './log.js';
 import { notNoted, subjectIn } from './scope.js';

@@ -5,16 +5,22 @@ import type { ChangeNote } from '../contract/change-note.js';
 import { withScope } from '../stores/keys.js';
 import type { BannedKey } from './ban-finds.js';
 import { cannotBan, checkBans } from './ban-scope.js';
-import { checkChange, checkName, noteOf, warnings, type Context, type KeyChangeOptions } from './context.js';
+import {
+  checkChange,
+  checkName,
+  noteOf,
+  SAME_END_MS,
+  warnings,
+  type Context,
+  type KeyChangeOptions,
+} from './context.js';
 import { KeyFinder } from './finder.js';
 import { LIMIT_FIELDS, type GivenLimits } from './limits.js';
+import { whoseOf } from './owners.js';
 import type { Published } from './published.js';
 import { doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
 import type { Owner, State } from './state.js';
 import { typedKey, wrongArgument, type KeyOptions, type Subject } from './typed-keys.js';
-
-/** The largest difference between the ends of bans that count as the same, ms. */
-export const SAME_END_MS = 1000;
 
 /** Options of `ban`. */
 export interface BanKeyOptions extends KeyChangeOptions {
@@ -75,6 +81,16 @@ export interface BansOptions {
 
 export const ownersOf = (state: State, name: string, { keys, dimension }: Subject): Owner[] =>
   keys.map((key) => state.ownerOf(name, key, dimension));
+
+/** The owner of a logged key. Undefined if the log has only the hash of the key, and the store needs the key. */
+export function ownerIn(state: State, who: string): Owner | undefined {
+  const { name, key, dimension } = whoseOf(who, undefined)!;
+  try {
+    return state.ownerOf(name, key!, dimension);
+  } catch {
+    return undefined;
+  }
+}
 
 /** The owner text of a change in the log. A whole network is one entry. */
 export function loggedOwner(

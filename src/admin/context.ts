@@ -11,6 +11,9 @@ export interface Context {
   readonly origin: Origin;
 }
 
+/** The largest difference between two ends that count as the same, ms. */
+export const SAME_END_MS = 1000;
+
 /** A limiter. */
 export interface NameOption {
   /** The limiter's name: 1 to 256 characters. A limiter without the option `name` is called `default`. */
@@ -46,7 +49,7 @@ export function checkChange(what: string, options: KeyChangeOptions, ...more: re
 
 /** The operator and the reason in options. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function noteOf(what: string, { by, reason }: ChangeOptions): ChangeNote {
-  return checkNote(what, { ...(by !== undefined && { by }), ...(reason !== undefined && { reason }) });
+  return checkNote(what, { by, reason });
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, or `HEADGATE_INVALID_ARGUMENT` without a name, because a guessed scope might be wrong */

@@ -1,5 +1,4 @@
 import { withoutSecrets } from '../common/shown.js';
-import { dimensionsOf } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store, Subject } from '../contract/store.js';
@@ -14,6 +13,7 @@ import { OPTIONS_ROW, storedLimiter } from '../stores/state/configurations.js';
 import { KeyState } from '../stores/state/key-state.js';
 import { LAYOUT_VERSION, summaryOf } from '../stores/state/saved-state.js';
 import { stateKeys } from '../stores/state/state-keys.js';
+import { banSet } from './ban-source.js';
 import { LocalState, type ListedRow } from './local-state.js';
 import type { OwnedRecord } from './override-source.js';
 import { RowCounts } from './row-counts.js';
@@ -58,10 +58,8 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
 
   ownerOf(name: string | object, key: string | object, by = DEFAULT_DIMENSION): Owner {
     if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
-    const slots = { banBy: by, slotBy: undefined, acrossSlots: false };
-    const ban = { after: 0, within: 1, first: 1, factor: 1, max: 1 };
-    const set = { name, policies: [], ban, dimensions: dimensionsOf([], ban, slots), timeout: this.timeout };
-    return { scope: escapeName(name), name, key, by, text: this.#textOf({ set, key }) };
+    const text = this.#textOf({ set: banSet(name, by, this.timeout), key });
+    return { scope: escapeName(name), name, key, by, text };
   }
 
   #textOf(subject: Subject): string {

@@ -1,8 +1,6 @@
-// Bans and overrides as lines of JSON, for files: the command line and the dashboard write and read the same ones.
+// Facts as lines of JSON, for files: the command line and the dashboard write and read the same ones.
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Override } from '../limiter/overrides/override.js';
 import { kindOfHash } from '../stores/keys.js';
-import type { BannedKey } from './ban-finds.js';
 import type { Hash, Whose } from './owners.js';
 import { wrongArgument } from './typed-keys.js';
 
@@ -26,17 +24,6 @@ export function whoseJson({ name, key, dimension, within }: Whose): object {
 /** The field of the dimension. Absent for the default dimension. */
 export function dimensionJson(dimension: string): { dimension?: string } {
   return dimension === DEFAULT_DIMENSION ? {} : { dimension };
-}
-
-/** An override for programs. Absent values are null. */
-export function overrideJson({ change, since, until, by, reason }: Override) {
-  const ends = until?.toISOString() ?? null;
-  return { change, since: since.toISOString(), until: ends, by: by ?? null, reason: reason ?? null };
-}
-
-/** A ban as a line of a file. */
-export function banJson({ kind, name, key, ...ban }: BannedKey): object {
-  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...ban };
 }
 
 /** The content of a line of a file. Undefined for a blank line and a comment. @param raw whether a key may begin or end with blanks */

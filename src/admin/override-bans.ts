@@ -1,8 +1,11 @@
-// Bans by denials since an override began, because they stay when the override ends.
+// Bans by denials under an override: those that it may cause, and those since it began, because they stay when the override ends.
+import { toText } from '../common/duration.js';
 import type { ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { ownerIn } from './bans.js';
 import type { Context } from './context.js';
 import { whoseOf, type Whose } from './owners.js';
+import type { Configuration, Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 import type { Owner, State } from './state.js';
 
@@ -74,16 +77,6 @@ function isOf(who: string, overridden: Overridden): boolean {
   return overridden.key === undefined || (whose.key === overridden.key && isOfDimension(whose, overridden));
 }
 
-/** The owner of a logged key. Undefined if the log has only the hash of the key, and the store needs the key. */
-export function ownerIn(state: State, who: string): Owner | undefined {
-  const { name, key, dimension } = whoseOf(who, undefined)!;
-  try {
-    return state.ownerOf(name, key!, dimension);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Ends bans, each with its own entry of the log, so that each can be undone. */
 export async function endBans(
   { state, origin }: Context,
@@ -96,9 +89,43 @@ export async function endBans(
     });
 }
 
-export function stillBanned(found: readonly Found[]): AdminWarning | undefined {
-  if (found.length === 0) return undefined;
-  const keys = found.length === 1 ? 'a key is' : `${found.length} keys are`;
+/** The bans since an override began, in the result of its removal. */
+export function bansIn(found: readonly Found[], unban: boolean | undefined) {
+  const bans = found.map(({ banned }) => banned);
+  return unban ? { unbanned: bans, warnings: [] } : { stillBanned: bans, warnings: stillBanned(bans.length) };
+}
+
+function stillBanned(count: number): AdminWarning[] {
+  if (count === 0) return [];
+  const keys = count === 1 ? 'a key is' : `${count} keys are`;
   const message = `${keys} still banned by denials since the override began. Set \`unban: true\` to end these bans, too.`;
-  return { code: 'STILL_BANNED', message };
+  return [{ code: 'STILL_BANNED', message }];
+}
+
+const banning = (configurations: readonly Configuration[]): Configuration | undefined =>
+  configurations.find(({ ban, shadow }) => ban && ban.after > 0 && !shadow);
+
+/**
+ * The denials after which a limiter bans a key, and the length of the first ban: `'100 denials in 5m, for 10m'`. Undefined if denials never ban.
+ *
+ * @param configurations those of the limiter's processes
+ */
+export function banRuleOf(configurations: readonly Configuration[]): string | undefined {
+  const ban = banning(configurations)?.ban;
+  return ban ? `${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}` : undefined;
+}
+
+/** A warning about bans by denials that a lower limit may cause. @param isLower whether the limit of a dimension becomes lower */
+export function mayBan(
+  { scopes }: Published,
+  name: string,
+  isLower: (dimension: string) => boolean,
+): AdminWarning[] {
+  const configurations = scopes.get(name) ?? [];
+  const rule = banRuleOf(configurations);
+  if (rule === undefined || !isLower(banning(configurations)?.banBy ?? DEFAULT_DIMENSION)) return [];
+  const message =
+    `${JSON.stringify(name)} bans a key after ${rule}, so keys that ` +
+    'do not slow down under the lower limit may be banned. These bans stay when the override ends.';
+  return [{ code: 'MAY_BAN', message }];
 }

@@ -1,12 +1,11 @@
-// The consequences of an override that an operator should know: the limits of other tiers, and bans by denials.
-import { toText } from '../common/duration.js';
+// The limits of other tiers that an override changes, and that an operator should know.
 import { changedPolicy, type PolicyChange } from '../contract/change-policy.js';
 import { compilePolicies, isUnlimited, orUnlimited } from '../contract/compile-policies.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { canonicalText } from '../contract/policy-text.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
-import type { Configuration, Published } from './published.js';
+import { mayBan } from './override-bans.js';
+import type { Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 
 interface Change {
@@ -33,7 +32,11 @@ export function doubtsOfChange(published: Published, change: Change): AdminWarni
     ),
   );
   const differences = differencesOf(sets, change);
-  return [...ofTiers(differences, change, limits.tiers.size > 0), ...ofBans(published, differences, change)];
+  const isLower = (by: string): boolean =>
+    differences.some(
+      ({ policy, direction }) => direction === 'lower' && policy.by === by && !policy.shadow,
+    );
+  return [...ofTiers(differences, change, limits.tiers.size > 0), ...mayBan(published, change.name, isLower)];
 }
 
 function differencesOf(
@@ -67,7 +70,6 @@ function afterChange(
   return own === false || isUnlimited(own) ? undefined : changedPolicy(policy, own as string | PolicyChange);
 }
 
-/** The text of a policy without its name. */
 const limitText = (policy: CompiledPolicy): string => canonicalText({ ...policy, name: 'default' });
 
 function directionOf(from: CompiledPolicy, to: CompiledPolicy | undefined): Difference['direction'] {
@@ -93,32 +95,4 @@ function ofTiers(
   const whose = dimension === undefined ? 'all keys' : 'the key, whatever its tier';
   const message = `the change is for ${whose}, in every tier of ${JSON.stringify(name)}: ${tiers.join('; ')}.`;
   return [{ code: 'ALL_TIERS', message }];
-}
-
-const banning = (configurations: readonly Configuration[]): Configuration | undefined =>
-  configurations.find(({ ban, shadow }) => ban && ban.after > 0 && !shadow);
-
-/**
- * The denials after which a limiter bans a key, and the length of the first ban: `'100 denials in 5m, for 10m'`. Undefined if denials never ban.
- *
- * @param configurations those of the limiter's processes
- */
-export function banRuleOf(configurations: readonly Configuration[]): string | undefined {
-  const ban = banning(configurations)?.ban;
-  return ban ? `${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}` : undefined;
-}
-
-/** The bans by denials that a lower limit may cause. */
-function ofBans({ scopes }: Published, differences: readonly Difference[], { name }: Change): AdminWarning[] {
-  const configurations = scopes.get(name) ?? [];
-  const rule = banRuleOf(configurations);
-  const banBy = banning(configurations)?.banBy ?? DEFAULT_DIMENSION;
-  const isLower = differences.some(
-    ({ policy, direction }) => direction === 'lower' && policy.by === banBy && !policy.shadow,
-  );
-  if (rule === undefined || !isLower) return [];
-  const message =
-    `${JSON.stringify(name)} bans a key after ${rule}, so keys that ` +
-    'do not slow down under the lower limit may be banned. These bans stay when the override ends.';
-  return [{ code: 'MAY_BAN', message }];
 }

@@ -1,5 +1,5 @@
 import { checkDimension, DEFAULT_DIMENSION } from '../contract/key.js';
-import type { OverrideChange } from '../limiter/overrides/override.js';
+import type { Override, OverrideChange } from '../limiter/overrides/override.js';
 import type { Json } from './lines.js';
 import type { OverrideWish } from './override-scope.js';
 import { wrongArgument } from './typed-keys.js';
@@ -10,6 +10,12 @@ export interface OverrideLineDefaults {
   readonly name: string;
   /** The dimension of the keys. @default 'key' */
   readonly dimension?: string | undefined;
+}
+
+/** An override for programs. Absent values are null. */
+export function overrideJson({ change, since, until, by, reason }: Override) {
+  const ends = until?.toISOString() ?? null;
+  return { change, since: since.toISOString(), until: ends, by: by ?? null, reason: reason ?? null };
 }
 
 /**

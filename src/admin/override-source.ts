@@ -1,7 +1,6 @@
 import { entryInForce } from '../contract/overrides.js';
 import type { MaybePromise } from '../contract/store.js';
 
-/** A record, and the text of its owner. */
 export type OwnedRecord = readonly [owner: string, record: unknown];
 
 /** The overrides in one kind of store. */

@@ -1,9 +1,9 @@
+import { givenIn } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { OverrideChange } from '../limiter/overrides/override.js';
-import { SAME_END_MS } from './bans.js';
-import type { Context } from './context.js';
+import { SAME_END_MS, type Context } from './context.js';
 import type { LoggedChange } from './log.js';
-import { given, overrideFunctions } from './overrides.js';
+import { overrideFunctions } from './overrides.js';
 import type { ListedChange } from './state.js';
 import { cannot, changed, type Way } from './undo-way.js';
 
@@ -40,7 +40,7 @@ export async function overrideBack(
   return {
     action: change === undefined ? 'remove' : 'override',
     async go(note) {
-      const wish = { key: text, change, dimension, ...given(note), ...(change !== undefined && end) };
+      const wish = { key: text, change, dimension, ...givenIn(note), ...(change !== undefined && end) };
       return (await changeOverride(wish, { name, raw: true }, listed.id)).warnings;
     },
   };

@@ -8,7 +8,7 @@ import { ALL_KEYS, escapeName } from '../stores/keys.js';
 import { limiterOn, withLimiter } from './limiters.js';
 import type { Limits } from './limits.js';
 import { setsOf } from './sets.js';
-import type { Published } from './published.js';
+import type { Configuration, Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
 
@@ -63,11 +63,13 @@ export interface OverrideCounts {
   readonly all: OverrideChange | null;
 }
 
-/** Counts the overrides of limiters. The index contains every overridden key. @param names the limiters that support overrides */
+/** Counts the overrides of the limiters that support them. The index contains every overridden key. */
 export async function countOverrides(
   state: State,
-  names: readonly string[],
+  scopes: readonly (readonly [name: string, configurations: readonly Configuration[]])[],
 ): Promise<ReadonlyMap<string, OverrideCounts>> {
+  const live = scopes.filter(([, configurations]) => configurations.some(({ overrides }) => overrides));
+  const names = live.map(([name]) => name);
   const owners = names.length > 0 ? await state.overrides.owners() : [];
   const now = await state.now();
   const counts = names.map(async (name) => {

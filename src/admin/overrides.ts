@@ -1,5 +1,5 @@
 import { checkShape } from '../common/validate.js';
-import type { ChangeNote } from '../contract/change-note.js';
+import { givenIn } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { entryInForce } from '../contract/overrides.js';
 import type { Limiter } from '../limiter/limiter.js';
@@ -9,12 +9,12 @@ import {
   type OverrideChange,
   type OverrideNote,
 } from '../limiter/overrides/override.js';
-import { SAME_END_MS } from './bans.js';
-import { bansSince, endBans, stillBanned, type BannedSince } from './override-bans.js';
+import { bansIn, bansSince, endBans, type BannedSince } from './override-bans.js';
 import {
   checkChange,
   checkName,
   noteOf,
+  SAME_END_MS,
   warnings,
   type Context,
   type KeyChangeOptions,
@@ -88,12 +88,12 @@ export function overrideFunctions(context: Context) {
   ): Promise<OverrideResult> {
     const note = checkChange('override', options, 'for', 'until');
     const { dimension } = options;
-    return changeOverride({ key, change, dimension, ...given(note), ...timed(options) }, options);
+    return changeOverride({ key, change, dimension, ...givenIn(note), ...timed(options) }, options);
   }
 
   async function overrideAll(change: OverrideChange, options: OverrideAllOptions): Promise<OverrideResult> {
     const note = checkChange('overrideAll', options, 'for', 'until');
-    return changeOverride({ key: undefined, change, ...given(note), ...timed(options) }, options);
+    return changeOverride({ key: undefined, change, ...givenIn(note), ...timed(options) }, options);
   }
 
   async function removeOverride(
@@ -102,7 +102,7 @@ export function overrideFunctions(context: Context) {
   ): Promise<OverrideResult> {
     const note = checkChange('removeOverride', options, 'unban');
     const { dimension, unban } = options;
-    return changeOverride({ key, change: undefined, dimension, unban, ...given(note) }, options);
+    return changeOverride({ key, change: undefined, dimension, unban, ...givenIn(note) }, options);
   }
 
   /** @param undoes the id of the logged change that this one undoes */
@@ -159,18 +159,10 @@ export function overrideFunctions(context: Context) {
     const key = keyFor(found);
     const since = (await limiter.overrideOf(key))?.since;
     const note = noteOf('removeOverride', found.wish);
-    const replaced = await limiter.removeOverride(key, given(note));
+    const replaced = await limiter.removeOverride(key, givenIn(note));
     const bans = await bansSince(state, { name, ...found }, since);
     if (unban) await endBans(context, bans, note);
-    return {
-      ...whoseFound(found),
-      ...{
-        override: undefined,
-        replaced,
-        [unban ? 'unbanned' : 'stillBanned']: bans.map(({ banned }) => banned),
-      },
-      warnings: warnings(unban ? undefined : stillBanned(bans)),
-    };
+    return { ...whoseFound(found), override: undefined, replaced, ...bansIn(bans, unban) };
   }
 
   async function previewOverrides(
@@ -254,12 +246,6 @@ function effectOf(
 
 const timeOf = (end: OverrideWish['until']): number | undefined =>
   end === undefined ? undefined : new Date(end).getTime();
-
-/** A note as limiters take it. */
-export const given = ({ by, reason }: ChangeNote): OverrideNote => ({
-  ...(by !== null && { by }),
-  ...(reason !== null && { reason }),
-});
 
 const timed = ({ for: span, until }: Pick<OverrideNote, 'for' | 'until'>): OverrideNote => ({
   ...(span !== undefined && { for: span }),

@@ -105,7 +105,6 @@ export function policiesIn(configurations: readonly Configuration[]): Policy[] {
   return texts.flatMap((text) => parsed([text]) ?? []);
 }
 
-/** The dimensions by which configurations ban. */
 export function dimensionsOfBans(configurations: readonly Configuration[]): string[] {
   return configurations.flatMap(({ ban, banBy = DEFAULT_DIMENSION }) => (ban ? [banBy] : []));
 }

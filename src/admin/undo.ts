@@ -24,6 +24,22 @@ export interface UndoResult {
   readonly warnings: readonly AdminWarning[];
 }
 
+type Back = (
+  context: Context,
+  listed: ListedChange,
+  change: LoggedChange,
+  earlier: ListedChange | undefined,
+) => Promise<Way>;
+
+/** The ways back, by the kind of change. */
+const BACK: { readonly [Action in ListedChange['action']]?: Back } = {
+  ...{ ban: banBack, unban: banBack, import: importBack },
+  ...{ override: overrideBack, remove: overrideBack },
+};
+
+/** The kinds of changes whose way back needs the change of the same key before. */
+const NEED_EARLIER: readonly string[] = ['override', 'remove'];
+
 export function undoFunctions(context: Context) {
   const { state } = context;
 
@@ -41,15 +57,9 @@ export function undoFunctions(context: Context) {
       throw changed(`this change was already undone${author}, at ${new Date(undone.at).toISOString()}`);
     }
     const change = shownChange(listed, undefined)!;
-    const isOfBan = listed.action === 'ban' || listed.action === 'unban';
-    const isOfOverride = listed.action === 'override' || listed.action === 'remove';
-    if (!isOfBan && !isOfOverride && listed.action !== 'import')
-      throw cannot(`a change of the kind '${listed.action}' cannot be restored`);
-    const way = isOfBan
-      ? await banBack(context, listed, change)
-      : isOfOverride
-        ? await overrideBack(context, listed, change, earlier)
-        : await importBack(context, listed);
+    const back = BACK[listed.action];
+    if (!back) throw cannot(`a change of the kind '${listed.action}' cannot be restored`);
+    const way = await back(context, listed, change, earlier);
     const note = { by, reason: reason ?? `undo of ${id}` };
     return { change, action: way.action, warnings: dryRun ? [] : await way.go(note) };
   }
@@ -71,8 +81,7 @@ async function find(
       if (each.id === id) [listed, undone] = [each, undo];
     } else if (each.who === listed.who && each.action === 'override')
       return { listed, earlier: each, undone };
-    // Changes of bans need no earlier change.
-    if (listed && OF_BANS.includes(listed.action)) break;
+    if (listed && !NEED_EARLIER.includes(listed.action)) break;
   }
   if (listed) return { listed, undone };
   throw new HeadgateError(
@@ -81,4 +90,3 @@ async function find(
   );
 }
 
-const OF_BANS: readonly string[] = ['ban', 'unban', 'import'];

@@ -19,7 +19,7 @@ export function unlogged(store: Store, origin: Origin, owned: boolean, undoes?: 
     reset: (subject) => store.reset(subject, false),
     ban: (subject, duration, note) => store.ban(subject, duration, note, false),
     overrides: overrides && {
-      read: (place) => overrides.read(place),
+      ...overrides,
       change: (place, change) =>
         overrides.change(place, { ...change, from: origin, ...(undoes !== undefined && { undoes }) }),
     },

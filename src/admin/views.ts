@@ -83,9 +83,18 @@ export function viewFunctions({ state }: Context) {
     const { name } = options;
     const published = await state.published();
     const wanted = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
+    const counts = await countOverrides(state, wanted);
+    const limiters = wanted.map(([scope, configurations]): LimiterView => {
+      const overridden = counts.get(scope);
+      return {
+        ...{ name: scope, configurations, isCounted: isCountedIn(configurations) },
+        traits: traitsOf(configurations),
+        ...(overridden && { overridden }),
+      };
+    });
     return {
       instances: published.instances,
-      limiters: await withOverrides(state, wanted),
+      limiters,
       warnings: warnings(
         ...doubtsOf(published, name),
         name === undefined ? undefined : differing(published, name),
@@ -116,27 +125,6 @@ const KEYS_OPTIONS = [
   ...['name', ...LIMIT_FIELDS, 'limits', 'tier', 'kinds', 'scan'],
   ...['count', 'progress', 'signal'],
 ];
-
-/** Adds the overrides of each limiter that supports them. */
-async function withOverrides(
-  state: State,
-  scopes: readonly (readonly [name: string, configurations: readonly Configuration[]])[],
-): Promise<LimiterView[]> {
-  const live = scopes.filter(([, configurations]) => configurations.some(({ overrides }) => overrides));
-  const counts = await countOverrides(
-    state,
-    live.map(([name]) => name),
-  );
-  return scopes.map(([name, configurations]) => {
-    const overridden = counts.get(name);
-    const isCounted = isCountedIn(configurations);
-    return {
-      ...{ name, configurations, isCounted },
-      traits: traitsOf(configurations),
-      ...(overridden && { overridden }),
-    };
-  });
-}
 
 function isCountedIn(configurations: readonly Configuration[]): boolean | null {
   const instances = configurations.flatMap((each) => each.instances);

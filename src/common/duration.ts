@@ -9,7 +9,7 @@ import { warnHere, type Warn } from './warnings.js';
 export type Duration =
   number | `${1 | 10}s` | `${1 | 15}m` | '1h' | `${1 | 30}d` | (string & NonNullable<unknown>);
 
-/** The longest window, lease, ban or delay that can be configured: 366 days, in milliseconds. */
+/** The longest duration that can be configured: 366 days, in milliseconds. */
 export const MAX_DURATION_MS = 366 * 24 * 60 * 60 * 1000;
 
 const TEXT = /^\d{1,12}(\.\d{1,6})?\s*[a-z]{1,12}$/i;

@@ -1,5 +1,5 @@
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
-import type { Duration } from '../common/duration.js';
+import { toText, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import {
   boolean,
@@ -87,4 +87,10 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
   const { max = Math.max(first, DEFAULT_MAX_BAN_MS) } = given;
   if (max < first) throw invalidOption('ban.max', ban.max, 'Pass a duration of at least `for`.');
   return Object.freeze({ after, within, first, factor: Math.round(factor * 1000), max });
+}
+
+/** The options as text, for messages. */
+export function banText({ after, within, first, factor, max }: CompiledBan): string {
+  const often = after === 0 ? 'by hand' : `after ${after} denials within ${toText(within)}`;
+  return `ban ${often} for ${toText(first)}, factor ${factor / 1000}, max ${toText(max)}`;
 }

@@ -22,6 +22,12 @@ export const NO_NOTE: ChangeNote = { by: null, reason: null };
 /** The most characters of each text of a note. */
 export const NOTE_LENGTHS = { by: 100, reason: 500 } as const;
 
+/** A note without the fields that were not given. */
+export const givenIn = ({ by, reason }: ChangeNote): ChangeNoteOptions => ({
+  ...(by !== null && { by }),
+  ...(reason !== null && { reason }),
+});
+
 /** Checks an operator and a reason. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function checkNote(what: string, note: ChangeNoteOptions): ChangeNote {
   checkShape(what, note, ['by', 'reason']);

@@ -55,7 +55,6 @@ export function entryText(limits: ReadonlyMap<string, readonly number[] | string
   return `${fields.join('')}\t${json}`;
 }
 
-/** A change of a record. */
 export interface RecordChange {
   /** An entry without its times, or an empty text to end the override in force. */
   readonly entry: string;

@@ -175,13 +175,10 @@ type ReadVerdict = (reply: readonly number[], at: number, verdicts: number[]) =>
 
 /** The Redis keys of a request up to their tags. */
 export interface Heads {
-  /** Of each policy. */
   readonly policies: readonly string[];
   /** Of the request's first key. */
   readonly first: string;
-  /** Of a dimension. */
   of(by: string): string;
-  /** The notation of keys. */
   text(key: string): string;
 }
 

@@ -27,7 +27,6 @@ interface Handler {
   onResponseError?(controller: unknown, error: Error): void;
 }
 
-/** A request's turn. */
 export interface Turn {
   readonly decision: Decision;
   learn(status: number, values: Values): unknown;

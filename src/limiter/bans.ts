@@ -7,7 +7,7 @@ import { checkNote, type ChangeNoteOptions } from '../contract/change-note.js';
 import { publishChange } from '../contract/diagnostics.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { limitDimension, visiblePolicies } from '../contract/shares.js';
-import type { PolicySet, Subject } from '../contract/store.js';
+import type { PolicySet, Store, Subject } from '../contract/store.js';
 import type { CheckedOptions } from './checked-options.js';
 import type { Lifetime } from './lifetime.js';
 import type { Scope } from './scope.js';
@@ -66,8 +66,14 @@ export class BanOperations {
   }
 }
 
+/** Forgets the charges of a key at its ban. If this fails, the charges count until the end of the window. */
+export async function forgetCharges(store: Store, scope: Scope, subject: Subject): Promise<void> {
+  scope.remember(subject.set.policies);
+  await store.reset(chargesOfBanned(scope, subject), false);
+}
+
 /** The keys and policies with charges of a banned key. Slots are not charges: their work still runs. */
-export function chargesOfBanned(scope: Scope, { key, set }: Subject): Subject {
+function chargesOfBanned(scope: Scope, { key, set }: Subject): Subject {
   const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
   const keys = typeof key === 'string' ? [key] : key;
   const charged = scope.everything.policies.filter(

@@ -1,6 +1,6 @@
 import { inBackground } from '../common/background.js';
 import { Eventual } from '../common/eventual.js';
-import { HeadgateError, show } from '../common/errors.js';
+import type { HeadgateError } from '../common/errors.js';
 import type { Warn } from '../common/warnings.js';
 import { checkWeight } from '../contract/shares.js';
 import { checkCost, type Costs } from '../contract/costs.js';
@@ -21,11 +21,11 @@ import {
   type Store,
   type Subject,
 } from '../contract/store.js';
-import { chargesOfBanned } from './bans.js';
+import { forgetCharges } from './bans.js';
 import { accountOf, type Account } from './charge.js';
 import { conclude, switchedOff, type Asked, type LimiterDecision } from './decision.js';
 import type { Lifetime } from './lifetime.js';
-import type { LiveLimits } from './live-limits.js';
+import { changesAllTheTime, MAX_REPETITIONS, type LiveLimits } from './live-limits.js';
 import { acrossEnd, type Again } from './overrides/later.js';
 import { inContext, observe, Reports, type InContext, type Unreported } from './observe.js';
 import { costOf, type RequestOptions } from './options.js';
@@ -52,9 +52,6 @@ type LiveQuery = Asked & {
   /** Absent if the limiter has no overrides, or if the reply already takes account of their ends. */
   readonly again?: Again | undefined;
 };
-
-/** The most repetitions of a question. Before each repetition the override must have changed. */
-export const MAX_REPETITIONS = 5;
 
 /**
  * The path of a decision: from a key to the store, and from the store's reply to the decision. Adapters call `decide` without the facade,
@@ -175,8 +172,7 @@ export class Decider {
       return own.then(ask, (failure: HeadgateError) => this.decide({ ...request, again, failure }));
     };
     const again: Again = (changes, later) => {
-      if (changes && left-- === 0)
-        throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
+      if (changes && left-- === 0) throw changesAllTheTime(key);
       if (changes) {
         live.learn(key, set, changes);
         return askCurrent();
@@ -323,16 +319,9 @@ export class Decider {
     return isPromise(across) ? across.then(go) : go(across);
   }
 
-  /** Forgets the charges of a key at its ban. If the reset fails, the charges count until the end of the window. */
+  /** Begins to forget the charges of a banned key. */
   #forget(subject: Subject): void {
-    const forget = async (): Promise<void> => {
-      this.#scope.remember(subject.set.policies);
-      await this.#store.reset(chargesOfBanned(this.#scope, subject), false);
-    };
-    void inBackground(
-      'A fresh ban has not forgotten the charges of its key',
-      this.#life.track(forget()),
-      this.#warn,
-    );
+    const forgotten = this.#life.track(forgetCharges(this.#store, this.#scope, subject));
+    void inBackground('A fresh ban has not forgotten the charges of its key', forgotten, this.#warn);
   }
 }

@@ -16,8 +16,9 @@ import {
   withoutTurns,
   type Verdicts,
 } from '../contract/verdicts.js';
+import { banWait } from '../features/bans/ban-replies.js';
 import { limitedSet } from './overrides/limited-set.js';
-import { banWait, delayOf, retryAfterOf } from './decision-times.js';
+import { delayOf, retryAfterOf } from './decision-times.js';
 import { deciderOf } from './deciding-policy.js';
 
 /** A decision in place of the policies' decision. */

@@ -149,7 +149,7 @@ export function RateLimited<
   return decorate as RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>>;
 }
 
-/** The fallbacks of all limited methods of a class and its parents, because a class may override an inherited fallback. */
+/** The fallbacks of all limited methods of a class and its parents, because a class may replace an inherited fallback. */
 function fallbacksIn(holder: object): Set<AnyOptions['fallback']> {
   const found = new Set<AnyOptions['fallback']>();
   for (let link: object | null = holder; link; link = Object.getPrototypeOf(link) as object | null) {

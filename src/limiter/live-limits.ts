@@ -1,5 +1,5 @@
 import { inBackground } from '../common/background.js';
-import { DOCS, HeadgateError } from '../common/errors.js';
+import { DOCS, HeadgateError, show } from '../common/errors.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import {
@@ -31,6 +31,13 @@ import { overrideOf, type Override } from './overrides/override.js';
 import { OverrideWriter } from './overrides/override-writer.js';
 
 const MAX_KEYS = 10_000;
+
+/** The most repetitions of a question. Before each repetition the override must have changed. */
+export const MAX_REPETITIONS = 5;
+
+export function changesAllTheTime(key: Key): HeadgateError {
+  return new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
+}
 
 type ReadRecord = readonly [record: OverrideRecord, now: number];
 

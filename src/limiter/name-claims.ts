@@ -1,6 +1,6 @@
 import { HeadgateError } from '../common/errors.js';
-import { toText } from '../common/duration.js';
 import { oncePer } from '../common/lazy.js';
+import { banText } from '../contract/ban-options.js';
 import { canonicalText } from '../contract/policy-text.js';
 import type { PolicySet, Store } from '../contract/store.js';
 
@@ -14,12 +14,7 @@ interface Claim {
 
 function textOf({ policies, ban }: PolicySet): string {
   const texts = policies.map((policy) => canonicalText(policy));
-  if (ban) {
-    const { after, within, first, factor, max } = ban;
-    const often = after === 0 ? 'by hand' : `after ${after} denials within ${toText(within)}`;
-    texts.push(`ban ${often} for ${toText(first)}, factor ${factor / 1000}, max ${toText(max)}`);
-  }
-  return texts.join(', ');
+  return [...texts, ...(ban ? [banText(ban)] : [])].join(', ');
 }
 
 const claimsOn = oncePer((_: Store) => new Map<string, Claim>());

@@ -1,13 +1,11 @@
-import { HeadgateError, show } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
 import { costAt, type Cost } from '../contract/costs.js';
 import { publishChange } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import { isNothing, type PolicySet, type Store, type Subject } from '../contract/store.js';
-import { MAX_REPETITIONS } from './decide.js';
 import type { Account } from './charge.js';
 import type { Lifetime } from './lifetime.js';
-import type { LiveLimits } from './live-limits.js';
+import { changesAllTheTime, MAX_REPETITIONS, type LiveLimits } from './live-limits.js';
 import type { TierOption } from './options.js';
 import type { Scope } from './scope.js';
 import type { CheckedOptions } from './checked-options.js';
@@ -81,7 +79,7 @@ export class Operations {
       }
       this.#live.learn(key, set, reply.clientChanges);
     }
-    throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
+    throw changesAllTheTime(key);
   }
 
   #chargedTo(key: Key, set: PolicySet): Subject {

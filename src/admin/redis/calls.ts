@@ -77,7 +77,6 @@ export class Calls {
     return this.#of(keys, () => this.#calls.run(call));
   }
 
-  /** Runs a command on one key. */
   call(command: string, key: string, ...args: readonly string[]): Promise<unknown> {
     return this.#of([key], () => this.commands.call(command, key, ...args));
   }

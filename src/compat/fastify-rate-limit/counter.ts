@@ -16,8 +16,8 @@ export interface Quota {
   readonly max: number;
   /** Milliseconds. */
   readonly timeWindow: number;
-  /** The number of denials before a ban, or -1 for no ban. */
-  readonly ban: number;
+  /** The denials that are answered with 429 before the first 403, or -1 if all are. */
+  readonly maxDenials: number;
 }
 
 /** One count per key, on a limiter or in the user's custom store. */
@@ -81,13 +81,13 @@ export type Penalty = 'renew' | 'double';
 const MAX_COMPILED_POLICIES = 1000;
 
 /**
- * Counts with a fixed window. A limiter charges only admitted requests, but `ban` must count denials, and `read` must report denials. So
+ * Counts with a fixed window. A limiter charges only admitted requests, but the option `ban` must count denials, and `read` must report them. So
  * the policy's limit is `max` plus the number of denials, and the caller compares the count with `max`.
  */
 export class LimiterCounter extends Counter {
   readonly #limiter: Limiter;
   readonly #penalty: Penalty | undefined;
-  /** Counts denials towards a ban, if there is a penalty. */
+  /** Counts denials up to `maxDenials`, if there is a penalty. */
   readonly #denials: Limiter | undefined;
   readonly #sets = memo(MAX_COMPILED_POLICIES, (_: string, limiter: Limiter, limit: number, window: number) =>
     limiter.compile([{ algorithm: 'fixed-window', limit, window }]),
@@ -116,8 +116,8 @@ export class LimiterCounter extends Counter {
       return this.#count(decision, quota);
     const left = decision.reason === 'banned' ? decision.retryAfterMs : 0;
     const ttl = this.#penalty === 'renew' ? quota.timeWindow : doubled(left, quota.timeWindow);
-    const [banned] = await Promise.all([this.#strike(key, quota, ttl), this.#limiter.ban(key, ttl)]);
-    return { current: over(quota, banned), ttl };
+    const [isTooMany] = await Promise.all([this.#strike(key, quota, ttl), this.#limiter.ban(key, ttl)]);
+    return { current: over(quota, isTooMany), ttl };
   }
 
   async read(given: Key, quota: Quota): Promise<Count> {
@@ -132,8 +132,8 @@ export class LimiterCounter extends Counter {
     await Promise.all([this.#limiter.close(), this.#denials?.close()]);
   }
 
-  async #decide(key: string, { max, ban, timeWindow }: Quota, cost: number): Promise<Decision> {
-    const more = this.#penalty ? 0 : Math.max(0, ban) + (this.readable ? 1 : 0);
+  async #decide(key: string, { max, maxDenials, timeWindow }: Quota, cost: number): Promise<Decision> {
+    const more = this.#penalty ? 0 : Math.max(0, maxDenials) + (this.readable ? 1 : 0);
     const limit = Math.min(MAX_UNITS, Math.max(1, Math.floor(max) + more));
     return this.#limiter.decide(key, cost, this.#set(this.#limiter, limit, timeWindow));
   }
@@ -143,14 +143,14 @@ export class LimiterCounter extends Counter {
     return { current: allowed ? limit - remaining : over(quota, true), ttl: resetAfterMs };
   }
 
-  /** Counts a denial within one window. Returns true after more than `ban` denials, for as long as the penalty lasts. */
-  async #strike(key: string, { ban, timeWindow }: Quota, ttl: number): Promise<boolean> {
-    if (ban <= 0) return ban === 0;
+  /** Counts a denial within one window. Returns true after more than `maxDenials`, for as long as the penalty lasts. */
+  async #strike(key: string, { maxDenials, timeWindow }: Quota, ttl: number): Promise<boolean> {
+    if (maxDenials <= 0) return maxDenials === 0;
     const denials = this.#denials!;
     const { allowed } = await denials.decide(
       key,
       1,
-      this.#set(denials, Math.min(MAX_UNITS, ban), timeWindow),
+      this.#set(denials, Math.min(MAX_UNITS, maxDenials), timeWindow),
     );
     if (!allowed) await denials.ban(key, ttl);
     return !allowed;
@@ -162,8 +162,8 @@ export class LimiterCounter extends Counter {
 }
 
 /** The lowest possible count of a denied request. */
-function over({ max, ban }: Quota, banned: boolean): number {
-  return max + 1 + (banned ? Math.max(0, ban) : 0);
+function over({ max, maxDenials }: Quota, isTooMany: boolean): number {
+  return max + 1 + (isTooMany ? Math.max(0, maxDenials) : 0);
 }
 
 /** The shortest of 1, 2, 4, 8 ... windows of at least twice the remaining time, or a single window if no time remains. */

@@ -40,7 +40,7 @@ export class Limit {
   }
 
   async check(req: FastifyRequest, increment = true): Promise<RateLimitResult> {
-    const { ban, skipOnError } = this.#params;
+    const { ban: maxDenials, skipOnError } = this.#params;
     // The key is not converted, because callbacks receive the generator's result.
     const key = (await this.#params.keyGenerator(req)) as string;
     if (await this.#isAllowed(req, key)) return { isAllowed: true, key };
@@ -51,7 +51,7 @@ export class Limit {
     let current = 0;
     let ttl = 0;
     try {
-      const quota = { max, timeWindow, ban };
+      const quota = { max, timeWindow, maxDenials };
       const count = await this.#counter[increment ? 'incr' : 'read'](key, quota);
       ({ current, ttl } = count);
     } catch (error) {
@@ -66,7 +66,7 @@ export class Limit {
       ttl,
       ttlInSeconds: Math.ceil(ttl / 1000),
       isExceeded: current > max,
-      isBanned: ban !== -1 && current - max > ban,
+      isBanned: maxDenials !== -1 && current - max > maxDenials,
     };
   }
 

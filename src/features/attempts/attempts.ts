@@ -28,7 +28,6 @@ export const attempts: Feature = {
   },
 };
 
-/** Whether one of the policies counts attempts. */
 export function countsAttempts({ policies }: Pick<PolicySet, 'policies'>): boolean {
   return policies.some((policy) => policy.attempts);
 }

@@ -1,6 +1,11 @@
 import type { CompiledBan } from '../../contract/ban-options.js';
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
 
+/** The kinds of rows, in the order in which a ban by hand evicts keys. */
+export const NOT_BANNED = 0;
+const BANNED = 1;
+export const BANNED_BY_HAND = 2;
+
 type Six = readonly [number, number, number, number, number, number];
 
 interface BanState {
@@ -51,14 +56,8 @@ export class BanColumn {
     let length = 0;
     if (state.denials >= p.after) {
       length = state.last === 0 ? p.first : Math.min(p.max, Math.floor((state.last * p.factor) / 1000));
-      Object.assign(state, {
-        denials: 0,
-        counted: 0,
-        banned: now + length,
-        length,
-        byHand: false,
-        last: length,
-      });
+      const banned = now + length;
+      Object.assign(state, { denials: 0, counted: 0, banned, length, byHand: false, last: length });
     }
     this.#states.set(row, state);
     return length;
@@ -76,9 +75,9 @@ export class BanColumn {
     return this.#states.get(row)?.banned ?? 0;
   }
 
-  /** Whether a row's last ban was set by hand. */
-  isByHand(row: number): boolean {
-    return this.#states.get(row)?.byHand ?? false;
+  kind(row: number, now: number): typeof NOT_BANNED | typeof BANNED | typeof BANNED_BY_HAND {
+    const state = this.#states.get(row);
+    return !state || state.banned <= now ? NOT_BANNED : state.byHand ? BANNED_BY_HAND : BANNED;
   }
 
   /** The time at which a row's whole state has expired. */

@@ -31,7 +31,7 @@ export const bans: Feature = {
 };
 
 /** The params of `ban.lua`. */
-export function paramsOf({ ban }: PolicySet): number[] {
+function paramsOf({ ban }: PolicySet): number[] {
   return Object.values(ban!) as number[];
 }
 
@@ -45,7 +45,12 @@ function dimensionOf({ dimensions }: PolicySet): string {
   return dimensions?.banBy ?? DEFAULT_DIMENSION;
 }
 
-/** The Redis key of a subject's ban. */
-export function banKey(headsOf: HeadsOf, subject: Subject): string {
-  return `${headsOf(subject).of(dimensionOf(subject.set))}}${BAN_TAG}`;
+/** The call of a script that bans a key by hand. It returns how many ms of an earlier ban were left. */
+export function banCall(headsOf: HeadsOf, subject: Subject, duration: number) {
+  return {
+    script: 'set-ban' as const,
+    keys: [`${headsOf(subject).of(dimensionOf(subject.set))}}${BAN_TAG}`],
+    args: [duration, ...paramsOf(subject.set)].map(String),
+    read: Number,
+  };
 }

@@ -38,13 +38,17 @@ export class SavedBan {
   }
 }
 
-/** The content of a saved ban, for commands that show it. Times are ms since the epoch. */
-export interface BanSummary {
-  readonly bannedUntil: number;
-  /** Denials that count towards the next ban until `countedUntil`, and the length of the last ban by denials, ms. */
+/** The denials that count towards the next ban, and the length of the last ban by denials, ms, or 0. */
+export interface Strikes {
   readonly denials: number;
-  readonly countedUntil: number;
   readonly lastBanMs: number;
+}
+
+/** The content of a saved ban, for commands that show it. Times are ms since the epoch. */
+export interface BanSummary extends Strikes {
+  readonly bannedUntil: number;
+  /** The end of the time in which the denials count. */
+  readonly countedUntil: number;
 }
 
 /** Reads a ban that `BanColumn` has saved. */
@@ -53,16 +57,15 @@ export function banSummary(saved: Saved): BanSummary {
   return { bannedUntil, denials, countedUntil, lastBanMs };
 }
 
-/** The denials that count now towards the next ban, and the length of the last one. */
 export function strikesIn(
   { denials, countedUntil, lastBanMs }: Omit<BanSummary, 'bannedUntil'>,
   now: number,
-): { denials: number; lastBanMs: number } {
+): Strikes {
   return { denials: countedUntil > now ? denials : 0, lastBanMs };
 }
 
 /** The same of a ban that `ban.lua` has written. */
-export function strikesOf(value: string | null, now: number): { denials: number; lastBanMs: number } {
+export function strikesOf(value: string | null, now: number): Strikes {
   const numbers = /^\d+( \d+){4}$/.test(value ?? '') ? value!.split(' ').map(Number) : [];
   const [denials = 0, countedUntil = 0, , , lastBanMs = 0] = numbers;
   return strikesIn({ denials, countedUntil, lastBanMs }, now);

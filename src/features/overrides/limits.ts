@@ -16,6 +16,5 @@ export interface KeyLimits {
 export interface Next {
   /** The end of the override that is in force at a time, for each policy, ms since the epoch; Infinity if it does not end. */
   ends(at: number): readonly number[];
-  /** The policies at a time. */
   policies(at: number): readonly CompiledPolicy[];
 }

@@ -26,7 +26,6 @@ export class MemoryRecords {
     return before;
   }
 
-  /** The keys with a record, and the record. */
   *[Symbol.iterator](): Generator<readonly [key: string, record: OverrideRecord]> {
     for (const [key, { record }] of this.#records) yield [key, record];
   }
@@ -45,7 +44,6 @@ interface MemoryParts {
   log(change: JournalEntry, now: number): void;
 }
 
-/** The overrides of a memory store. */
 export function overridesIn({ clock, recordsOf, placesOf, log }: MemoryParts): OverrideStore {
   return {
     read: (place) => {

@@ -25,7 +25,6 @@ interface RedisParts {
   readonly prefix: string;
   readonly text: KeyText;
   isCluster(): boolean;
-  /** The keys of a subject's policies. */
   policyKeys(subject: Subject): readonly string[];
   ask(subject: Subject, call: () => RecordCall): Promise<RecordReply>;
   /** Sends a change of a subject, after its earlier decisions. */
@@ -34,7 +33,6 @@ interface RedisParts {
   list(subject: Subject, index: string, length: number, change: JournalEntry): Promise<void>;
 }
 
-/** The overrides of a Redis store. */
 export function overridesOn(parts: RedisParts): OverrideStore {
   const { prefix, text } = parts;
   return {

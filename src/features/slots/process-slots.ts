@@ -30,7 +30,6 @@ export class ProcessSlots {
     return this.#holdMs;
   }
 
-  /** The number of kept leases. */
   get kept(): number {
     return this.#leases.size;
   }

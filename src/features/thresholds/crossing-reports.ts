@@ -16,7 +16,6 @@ export function fullQuotaOf({ kernel, params }: CompiledPolicy, now: number): nu
   return column.remaining;
 }
 
-/** The key that a policy of a set counts. */
 export function countedKey({ set, key }: Subject, { by }: CompiledPolicy): string {
   return typeof key === 'string' ? key : key[set.dimensions!.names.indexOf(by)]!;
 }

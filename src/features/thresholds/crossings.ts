@@ -19,7 +19,6 @@ export const thresholdsOption = () =>
     false,
   );
 
-/** Whether a policy of a set has thresholds. */
 export function hasThresholds({ policies }: PolicySet): boolean {
   return policies.some(({ thresholds }) => thresholds !== undefined);
 }
@@ -28,13 +27,11 @@ export function hasThresholds({ policies }: PolicySet): boolean {
 export interface StoredCrossing extends Omit<Crossing, 'at'> {
   /** The owner text of the key: see `ownerText`. */
   readonly who: string;
-  /** The policy's name. */
   readonly policy: string;
   /** The time of the charge, ms since 1970. */
   readonly at: number;
 }
 
-/** A crossing that a reader got. */
 export interface ReadCrossing extends StoredCrossing {
   readonly id: string;
 }

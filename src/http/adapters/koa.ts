@@ -9,7 +9,6 @@ import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicyText } from '../../contract/policy.js';
 
-/** Koa's context. */
 export type Context = ParameterizedContext;
 
 /** The options of {@link rateLimit}. Callbacks get Koa's context. */

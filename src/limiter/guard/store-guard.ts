@@ -19,13 +19,10 @@ import {
   type ChargeChange,
   type LeaseChange,
   type MaybePromise,
-  type OverridePlace,
-  type OverrideStore,
   type Query,
   type Store,
   type Subject,
 } from '../../contract/store.js';
-import { nothingOf } from '../../contract/variant.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { coded, failsAgain, hasDoneNothing } from '../../stores/store-error.js';
 import { breakerOf, type Breaker } from './breaker.js';
@@ -33,6 +30,7 @@ import type { FailureValues } from './guard-options.js';
 import { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
 import { Question, Timeouts, type Asker, type Kind } from './question.js';
+import { askedBy } from '../overrides/read-records.js';
 import { askUsage } from '../usage.js';
 import { strategyOf, type Strategy } from './strategies.js';
 
@@ -105,19 +103,9 @@ class StoreGuard implements Store, Asker {
   }
 
   /** As the guarded store's, but each answer or error comes in time. */
-  get overrides(): OverrideStore | undefined {
+  get overrides(): Store['overrides'] {
     const { overrides } = this.#store;
-    if (!overrides) return undefined;
-    const ask = <T>(place: OverridePlace, send: Send<OverridePlace, T>): Promise<T> =>
-      'subject' in place
-        ? this.#ask(place.subject, (subject) => send({ ...place, subject }))
-        : this.#ask<Subject, T>({ set: nothingOf(place.set), key: '' }, ({ call }) =>
-            send({ ...place, call }),
-          );
-    return {
-      change: (place, change) => ask(place, (asked) => overrides.change(asked, change)),
-      read: (place) => ask(place, (asked) => overrides.read(asked)),
-    };
+    return overrides && askedBy((subject, send) => this.#ask(subject, send), overrides);
   }
 
   decide(query: Query): MaybePromise<Reply> {

@@ -64,7 +64,7 @@ export class OverriddenSets {
   readonly unknown: string;
   readonly #sets = perSet((set) => ({
     of: lazy(() => this.#setsOf(set)),
-    ofChange: lazy(() => this.#withRecord(set)),
+    ofChange: this.#withRecord(set),
   }));
 
   constructor(parts: SetParts, record: OverrideRecord, entry: OverrideEntry | undefined) {
@@ -81,7 +81,7 @@ export class OverriddenSets {
 
   /** The set by which a charge is changed later. */
   ofChange(set: PolicySet): PolicySet {
-    return this.#sets(set).ofChange();
+    return this.#sets(set).ofChange;
   }
 
   #setsOf(set: PolicySet): (changes: ClientChanges | undefined) => PolicySet {

@@ -2,7 +2,7 @@ import { HeadgateError, show } from '../../common/errors.js';
 import { warnOfSeconds } from '../../common/duration.js';
 import { checkShape } from '../../common/validate.js';
 import type { Warn } from '../../common/warnings.js';
-import { checkNote, type ChangeNoteOptions } from '../../contract/change-note.js';
+import { checkNote, givenIn, type ChangeNoteOptions } from '../../contract/change-note.js';
 import { changedPolicy, limitsOf, type PolicyChange } from '../../contract/change-policy.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { unknownDimension } from '../../contract/dimensions.js';
@@ -60,22 +60,18 @@ export class OverrideWriter {
   check(key: Key | undefined, change: OverrideChange, note: OverrideNote): CheckedChange {
     checkShape('override', note, ['for', 'until', 'by', 'reason']);
     const duration = durationOf(note);
-    const { by, reason } = checkNote('override', {
-      ...(note.by !== undefined && { by: note.by }),
-      ...(note.reason !== undefined && { reason: note.reason }),
-    });
+    const operator = checkNote('override', { by: note.by, reason: note.reason });
     const place = this.#placeOf(key);
     const { limits, life } = this.#limitsOf(change, 'subject' in place ? place.by : undefined);
     warnOfSpans(change, note, this.#parts.warn);
-    const json = JSON.stringify({ change, ...(by !== null && { by }), ...(reason !== null && { reason }) });
+    const json = JSON.stringify({ change, ...givenIn(operator) });
     return { place, entry: entryText(limits, json), duration, life };
   }
 
   /** Ends an override. @returns its place, and whether there was an override */
   async remove(key: Key | undefined, given: ChangeNoteOptions): Promise<readonly [OverridePlace, boolean]> {
-    const { by, reason } = checkNote('removeOverride', given);
+    const note = givenIn(checkNote('removeOverride', given));
     const place = this.#placeOf(key);
-    const note = { ...(by !== null && { by }), ...(reason !== null && { reason }) };
     const [before, now] = await this.#write({ place, entry: '', duration: 0, life: 0 }, note);
     return [place, entryInForce(before, now) !== undefined];
   }

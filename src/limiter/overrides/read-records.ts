@@ -1,7 +1,15 @@
 import { entryInForce, parseRecord, recordDimensions } from '../../contract/overrides.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { UsageReply } from '../../contract/reply.js';
-import type { PolicySet, Store, Subject } from '../../contract/store.js';
+import type {
+  MaybePromise,
+  OverridePlace,
+  OverrideStore,
+  PolicySet,
+  Store,
+  Subject,
+} from '../../contract/store.js';
+import { nothingOf } from '../../contract/variant.js';
 import { overrideOf, type Override } from './override.js';
 
 type Records = UsageReply['records'];
@@ -32,4 +40,19 @@ export function overrideBy(
   const entries = dimensions.map((by) => entryInForce(records[by] ?? '', now));
   const entry = entries.find((each) => each !== undefined);
   return entry && overrideOf(entry);
+}
+
+/** Asks a store about a subject. */
+type Ask = <T>(subject: Subject, send: (asked: Subject) => MaybePromise<T>) => Promise<T>;
+
+/** The overrides of a store that is only asked through a function. */
+export function askedBy(ask: Ask, overrides: OverrideStore): OverrideStore {
+  const about = <T>(place: OverridePlace, send: (asked: OverridePlace) => MaybePromise<T>): Promise<T> =>
+    'subject' in place
+      ? ask(place.subject, (subject) => send({ ...place, subject }))
+      : ask({ set: nothingOf(place.set), key: '' }, ({ call }) => send({ ...place, call }));
+  return {
+    change: (place, change) => about(place, (asked) => overrides.change(asked, change)),
+    read: (place) => about(place, (asked) => overrides.read(asked)),
+  };
 }

@@ -101,7 +101,6 @@ export class LimiterCounts {
     causes.set(cause, (causes.get(cause) ?? 0) + times);
   }
 
-  /** The counts for a message. */
   summary(name: string, text: KeyText): CountedLimiter {
     const all = [...this.#keys].flatMap(([dimension, keys]) =>
       [...keys].map(([key, { counts }]) => ({

@@ -35,7 +35,6 @@ import { MemoryTable } from './table.js';
 /** The data that a store keeps about a policy set. */
 interface SetData {
   readonly views: readonly View[];
-  /** A place for each view. */
   readonly places: readonly MemoryPlace[];
 }
 
@@ -70,7 +69,6 @@ export class Memory implements MemoryStore {
   readonly stream: CrossingList | undefined;
   /** The limiters on this store. */
   readonly announced = new Set<Announcement>();
-  /** The changes for operators. */
   readonly log = new ChangeLog();
   /** Whether an administration may count decisions. */
   readonly isCounted: boolean;
@@ -112,7 +110,6 @@ export class Memory implements MemoryStore {
     };
   };
 
-  /** Counts all decisions from now on. */
   countBy(count: (name: string, decision: CountedDecision) => void): void {
     this.#count = count;
   }

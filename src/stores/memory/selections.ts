@@ -41,12 +41,10 @@ export class Selections {
     this.#warn = warn;
   }
 
-  /** The policies with their numbers. */
   get policies(): Iterable<Numbered> {
     return this.#policies.values();
   }
 
-  /** The number of policies. */
   get size(): number {
     return this.#policies.size;
   }

@@ -6,6 +6,7 @@ import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { MemoryPage, PAGE_BITS, WITHIN } from './page.js';
 import { isOfShares, type StateSummary } from '../state/saved-state.js';
 import { MemoryRecords } from '../../features/overrides/memory-records.js';
+import { BANNED_BY_HAND, NOT_BANNED } from '../../features/bans/ban-column.js';
 import { banSummary } from '../../features/bans/saved-ban.js';
 import { TableHistories } from '../../features/charge-history.js';
 import { Selections, type Selection } from './selections.js';
@@ -26,11 +27,6 @@ const NO_STATE: Omit<StateSummary, 'record'> = {
   ...banSummary([]),
   ...{ policies: new Map(), tenants: new Map() },
 };
-
-/** The kinds of keys that a ban by hand evicts, in order. */
-const DENIED = 0;
-const BANNED = 1;
-const BANNED_BY_HAND = 2;
 
 /**
  * The state of all limiters of a name. Each key has a row, each policy a column, and the rows are divided into pages. A row's number
@@ -290,9 +286,8 @@ export class MemoryTable {
       const row = this.#nextKey();
       const page = this.pageOf(row);
       const within = row & WITHIN;
-      const end = page.bans.end(within);
-      const its = end <= now ? DENIED : page.bans.isByHand(within) ? BANNED_BY_HAND : BANNED;
-      const until = its === DENIED ? this.#deniedUntil(page, within) : end;
+      const its = page.bans.kind(within, now);
+      const until = its === NOT_BANNED ? this.#deniedUntil(page, within) : page.bans.end(within);
       if (its < kind || (its === kind && until < soonest)) {
         victim = row;
         kind = its;

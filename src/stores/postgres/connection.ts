@@ -14,7 +14,6 @@ const ENDED_IDLE = /^25P03$/;
 /** SQL states of prepared statements that are missing, exist already, or no longer fit the table. */
 const UNPREPARED = /^(26000|42P05|0A000)$/;
 
-/** The failure of a transaction. */
 export class Failure extends Error {
   /** Whether certainly nothing was written. */
   readonly isUndone: boolean;

@@ -27,7 +27,6 @@ CREATE TABLE ${readers} (reader text COLLATE "C", id bigint, until bigint NOT NU
 `;
 }
 
-/** Writes crossings. */
 export function crossingTexts(table: string, { crossings: all }: CrossingRecords): string[] {
   const [first] = all;
   if (!first) return [];

@@ -36,8 +36,8 @@ export interface PostgresSchemaOptions {
   table?: string | undefined;
   /**
    * Whether the table is UNLOGGED. Decisions then write no log, are faster and put no load on replicas. A crash of the server empties an
-   * unlogged table, and a failover to a replica starts with an empty table, so that all counts, bans and overrides begin anew. Pass `false`
-   * if counts, bans and overrides must survive.
+   * unlogged table, and a failover to a replica starts with an empty table. Pass `false` if
+   * counts, bans and overrides must survive.
    *
    * @default true
    */
@@ -48,7 +48,7 @@ export interface PostgresSchemaOptions {
 export interface PostgresStoreOptions extends PostgresSchemaOptions {
   /**
    * A secret that hashes keys: at least 16 characters, the same in all processes. Addresses and accounts are then not readable in
-   * the table (HMAC-SHA256). A different secret starts all counts and bans anew.
+   * the table (HMAC-SHA256). With a different secret, all state begins anew.
    * @default false
    */
   hashKeys?: string | false | undefined;

@@ -17,7 +17,6 @@ function numberOf(table: string): number {
 
 const NAMES = Object.keys(STATEMENTS) as StatementName[];
 
-/** The session of a client. */
 export class Session {
   /** The id of the server's process, as the client learned it when it connected. Poolers invent an id. */
   readonly #pid: string | undefined;

@@ -55,7 +55,6 @@ function logTexts(table: string, changes: readonly LoggedChange[]): string[] {
   return texts;
 }
 
-/** An entry with its id. */
 export interface EntryRow {
   readonly id: string;
   readonly entry: string;

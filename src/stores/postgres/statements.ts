@@ -34,9 +34,7 @@ export function identifier(table: string): string {
     .join('.');
 }
 
-/** A statement of transactions. */
 interface Statement {
-  /** The types of its values. */
   readonly types: string;
   /** @param values literals, or the names of parameters */
   sql(table: string, values: readonly string[]): string;
@@ -91,7 +89,6 @@ SELECT max(key) AS last, count(*)::text AS found, (SELECT count(*) FROM gone)::t
   },
 } satisfies Record<string, Statement>;
 
-/** The names of the statements. */
 export type StatementName = keyof typeof STATEMENTS;
 
 /** The texts of the statements for a table, on one connection. */
@@ -145,7 +142,6 @@ export interface Sweep {
   readonly before: number;
 }
 
-/** The result of a sweep. */
 export interface SweepRow {
   readonly last: string | null;
   /** The count of checked rows, and of deleted rows. */

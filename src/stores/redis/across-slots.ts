@@ -29,6 +29,8 @@ import {
 } from '../../contract/store.js';
 import { refusal } from '../../contract/together.js';
 import { countsAttempts } from '../../features/attempts/attempts.js';
+import { bansByDenials } from '../../features/bans/ban-replies.js';
+import { hasBan } from '../../features/bans/ban-steps.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { PartCalls } from './part-calls.js';
@@ -44,9 +46,8 @@ export interface ByOneKey {
 
 /** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other */
 export function checkAcross(set: PolicySet): void {
-  const { ban } = set;
   if (countsAttempts(set)) throw refusal('attemptsAcross', 'acrossSlots');
-  if (ban && ban.after > 0) throw refusal('bansAcross', 'acrossSlots');
+  if (bansByDenials(set)) throw refusal('bansAcross', 'acrossSlots');
 }
 
 /** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets whose keys would be in several slots of a cluster */
@@ -252,12 +253,9 @@ export class AcrossSlots implements ByOneKey {
 /** The indices of the parts. The part with the ban comes first. */
 function inOrder(parts: readonly DimensionSet[]): number[] {
   const numbers = [...parts.keys()];
-  return numbers.sort(
-    (a, b) => Number(parts[b]!.set.ban !== undefined) - Number(parts[a]!.set.ban !== undefined),
-  );
+  return numbers.sort((a, b) => Number(hasBan(parts[b]!)) - Number(hasBan(parts[a]!)));
 }
 
-/** The query for one part. */
 function queryOf(query: Query, { set, at, keyOf }: DimensionSet): Query {
   const lease = holdsSlots(set) ? query.lease : '';
   const costs = costsOfPart(query, at);

@@ -104,7 +104,6 @@ const GENERATORS: Readonly<Record<string, Generator>> = {
   },
 };
 
-/** The Lua of a directive. */
 export function paramsLua(directive: string, subject: string, scope: ParamScope): string {
   return GENERATORS[directive]!(scope, subject.split(', '));
 }

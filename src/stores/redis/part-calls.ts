@@ -47,7 +47,6 @@ export class PartCalls {
     this.#whole = whole;
   }
 
-  /** Sends one part. */
   async ask<T>(send: (call: Call | undefined) => MaybePromise<T>): Promise<T> {
     const whole = this.#whole;
     if (!whole) return send(undefined);

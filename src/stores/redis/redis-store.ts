@@ -13,6 +13,7 @@ import type {
   Store,
   Subject,
 } from '../../contract/store.js';
+import { banCall } from '../../features/bans/bans.js';
 import { answered, featuresOf, kindOf, needsStore } from '../../features/features.js';
 import { ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
 import { overridesOn } from '../../features/overrides/redis-records.js';
@@ -295,7 +296,8 @@ export class RedisStore implements Store {
   }
 
   async ban(subject: Subject, duration: number, note: ChangeNote = NO_NOTE): Promise<void> {
-    const left = await this.#change(subject, () => operations.ban(this.#plans, subject, duration));
+    const call = () => operations.ofFeature(banCall(this.#plans.headsOf, subject, duration));
+    const left = await this.#change(subject, call);
     this.#book?.set(subject, duration, left, note);
   }
 

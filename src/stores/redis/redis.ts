@@ -49,7 +49,7 @@ export interface RedisStoreOptions {
   prefix?: string | undefined;
   /**
    * A secret that hashes keys: at least 16 characters, the same in all processes. Addresses and accounts are then not readable in
-   * Redis (HMAC-SHA256). A different secret starts all counts and bans anew. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
+   * Redis (HMAC-SHA256). With a different secret, all state begins anew. See https://github.com/headgate/headgate/blob/main/docs/redis.md.
    *
    * @default false
    */
@@ -120,7 +120,6 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   return storeOn(commandsOf(client), options);
 }
 
-/** The store of a client. */
 export function storeOn(commands: Commands, options: RedisStoreOptions): CheckableStore {
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses it, so that keys are not written in clear.
   const given = { hashKeys: false, ...options };

@@ -80,7 +80,6 @@ function isOutright(
   return name === 'evaluate' && !parts.includes(USAGE) && kernels.length > 0 && all && hidden <= 2;
 }
 
-/** The features of a script. */
 interface Features {
   readonly kernels: readonly AnyKernel[];
   /** The algorithm of each policy, in their order, if the script charges them outright. */

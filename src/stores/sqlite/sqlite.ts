@@ -28,7 +28,7 @@ export interface SqliteStoreOptions {
   synchronous?: Synchronous | undefined;
   /**
    * A secret that hashes keys: at least 16 characters, the same in all processes. Addresses and accounts are then not readable in
-   * the file (HMAC-SHA256). A different secret starts all counts and bans anew.
+   * the file (HMAC-SHA256). With a different secret, all state begins anew.
    * @default false
    */
   hashKeys?: string | false | undefined;

@@ -5,7 +5,6 @@ import { configurationOf, describe, type PublishedLimiter } from '../published.j
 import type { Call } from '../../contract/store.js';
 import type { Askers, StateBackend } from './state-store.js';
 
-/** Updates the rows of a database. */
 export type UpdateRows = NonNullable<StateBackend['updateAll']>;
 
 /** The prefix of the rows of options. No state has a key without a colon between the braces. */

@@ -173,7 +173,6 @@ function outcomeAt(place: Place, admitted: boolean, denying: ReadonlySet<Place> 
   return denying?.has(place) ? 'denied' : 'denied elsewhere';
 }
 
-/** The query with the costs of a place. */
 function partOf(query: Query, { part }: Place): Query {
   return query.costs ? { ...query, ...costsOfPart(query, part.at) } : query;
 }

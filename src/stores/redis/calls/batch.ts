@@ -39,7 +39,6 @@ export interface Carrier {
   readonly connectionless?: boolean;
   /** Whether an error means that a batch may have only one key, and that the server ran nothing of the batch. */
   refusesKeys(error: unknown): boolean;
-  /** Sends a batch as one call. */
   send(batch: Batch, done: Done): void;
   /** The reply to each query, or the query's own error. @throws HeadgateError for a value that is not a reply to the batch */
   decode(batch: Batch, reply: unknown): readonly (Reply | Error)[];

@@ -1,6 +1,5 @@
 // The calls of scripts for another purpose than a decision. Their arguments may depend on the time, so each call has a new operation.
 import { costAt, NO_COSTS } from '../../../contract/costs.js';
-import { banKey, paramsOf } from '../../../features/bans/bans.js';
 import { kindOfChange, looksOf, ownArgs } from '../../../features/features.js';
 import { argsBy, pushRequestArgs } from '../../../features/layout.js';
 import type { ChangeReply, UsageReply } from '../../../contract/reply.js';
@@ -112,16 +111,6 @@ export function reset(plans: Plans, { set, key }: Subject): Operation<void> {
     keys: [...maker.policies(key), ...maker.histories(key), ...own],
     args: set.policies.map(({ life }) => String(life)),
     read: () => {},
-  };
-}
-
-/** Resolves with how many ms of an earlier ban were left. */
-export function ban(plans: Plans, subject: Subject, duration: number): Operation<number> {
-  return {
-    script: assemble('set-ban'),
-    keys: [banKey(plans.headsOf, subject)],
-    args: [duration, ...paramsOf(subject.set)].map(String),
-    read: Number,
   };
 }
 

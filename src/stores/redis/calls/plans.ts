@@ -35,7 +35,6 @@ export class Plans {
   readonly prefix: string;
   /** Whether crossings of thresholds are appended to a stream. */
   readonly stream: boolean;
-  /** The notation of keys. */
   readonly text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
   /** The plans of sets, by the kind of the requests. */

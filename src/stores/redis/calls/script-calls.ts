@@ -14,7 +14,6 @@ const MOVING_SLOT_PAUSE_MS = 5;
 /** The normal delay of a timer in a process that is not busy, ms. */
 const TIMER_DELAY_MS = 5;
 
-/** One call of a script. */
 export interface Call {
   readonly script: Script;
   readonly keys: readonly string[];

@@ -13,7 +13,6 @@ export const PASSED_DEADLINE = '1';
  */
 const SIGNAL = 'HEADGATE_';
 
-/** Whether a reply is a signal. */
 export function isSignal(reply: unknown): reply is string {
   return typeof reply === 'string' && reply.startsWith(SIGNAL);
 }

@@ -74,7 +74,6 @@ const FOREVER = Infinity;
  */
 export class HotKey {
   readonly #keeping: Keeping;
-  /** The size of the next slice. */
   readonly #size: SliceSize;
   #slices: Slice[] = [];
   /** Set while a slice is being charged. */

@@ -1,5 +1,7 @@
 import { sharedOf } from '../../../contract/shares.js';
 import { afterAttempts, countsAttempts, nextAttempt } from '../../../features/attempts/attempts.js';
+import { bansByDenials } from '../../../features/bans/ban-replies.js';
+import { hasBan } from '../../../features/bans/ban-steps.js';
 import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
@@ -175,7 +177,7 @@ function textOf(cost: number, costs: readonly number[] | undefined): Denial['cos
 
 /** The part with the banned key, or with the longest denial. A return to another key does not end the denial. */
 function decider(parts: readonly KnownPart[], { ban, verdicts }: Reply): KnownPart {
-  if (ban !== 0) return parts.find(({ set }) => set.ban)!;
+  if (ban !== 0) return parts.find(hasBan)!;
   let decider = parts[0]!;
   let longest = 0;
   for (const part of parts) {
@@ -192,7 +194,7 @@ function decider(parts: readonly KnownPart[], { ban, verdicts }: Reply): KnownPa
 
 /** The time for which a reply denies regardless of other requests, ms. 0 for an admission, or if the store must count each denial. */
 function denialOf(set: PolicySet, reply: Reply): number {
-  const { policies, ban } = set;
+  const { policies } = set;
   if (reply.ban !== 0) return Math.abs(reply.ban);
   let longest = 0;
   for (let i = 0; i < policies.length; i++) {
@@ -203,7 +205,6 @@ function denialOf(set: PolicySet, reply: Reply): number {
     if (wait === NEVER) longest = Infinity;
     else if (wait > longest) longest = wait;
   }
-  // The store counts denials towards a ban, so the denials must reach it.
-  if (longest === 0 || (ban !== undefined && ban.after > 0)) return 0;
+  if (longest === 0 || bansByDenials(set)) return 0;
   return Math.min(longest, nextAttempt(set, reply));
 }

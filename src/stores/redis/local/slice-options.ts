@@ -20,5 +20,4 @@ export const SLICE_TABLE = {
   hold: duration('100ms', { most: 1000, usual: 'brief' }),
 } satisfies OptionTable<SliceOptions>;
 
-/** The checked options of slices. */
 export type Slicing = OptionValues<typeof SLICE_TABLE>;

@@ -54,7 +54,6 @@ export class WatchedKeys {
     this.#identity = identity;
   }
 
-  /** The place of a set's part. */
   placeOf(part: DimensionSet, { name }: PolicySet): WatchedPlace {
     const owner = this.#ownerOf(part, name);
     const id = JSON.stringify([owner, ...part.set.policies.map((policy) => policy.id)]);

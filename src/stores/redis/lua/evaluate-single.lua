@@ -3,7 +3,7 @@
 -- special code, because a shadow charges nothing where it would deny. `isInSingle` of a feature excludes
 -- the sets that are not for this script.
 --
--- KEYS:  one per request; then per request those of features; then those that features have behind all others (see overrides.lua)
+-- KEYS:  one per request; then per request those of features; then those that features have behind all others (see their files)
 -- ARGV:  deadline (see common.lua); the policy's params (see packed-params.ts); the arguments of features, then those that features read
 --        themselves; per request the cost, or a common cost, or nothing if every cost is 1; to look without writing, a cost c is sent as
 --        -1 - c; what features send behind all others

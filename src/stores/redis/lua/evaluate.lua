@@ -1,15 +1,15 @@
 -- Decides requests one after the other. If all policies of a request admit it, all are charged; otherwise only those that a feature charges.
 -- All requests of a call share one set of policies, so its numbers are read once.
 --
--- KEYS:  per request: one per policy, then those of features; then those that features have behind all others (see overrides.lua)
+-- KEYS:  per request: one per policy, then those of features; then those that features have behind all others (see their files)
 -- ARGV:  deadline (see common.lua); the policies and their params (see policies.lua); the arguments of features, then those that
 --        features read themselves; the arguments of features for each request; per request its cost, or one cost for all, or nothing if all
 --        cost 1, or for each request one per policy (to look without writing, a cost c is sent as -1 - c); what features send behind all
 --        others
 -- Reply: step, then per request: an error's text; or per policy its verdict (see headgate_add_verdict in common.lua), after -2 and the limit if
 --        it is not that of the params; or nil, if a feature cannot decide by the params, and what the feature appends. For a usage: the
---        verdicts even of a request that a feature refuses. Features append before the verdicts of a request (see ids.lua and bans.lua),
---        and to the end of the reply
+--        verdicts even of a request that a feature refuses. Features append before the verdicts of a request, and to the end of the
+--        reply (see their files)
 
 --- include common
 --- if keyed

@@ -34,7 +34,6 @@ const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
 /** The most names in a message. */
 const MAX_NAMES = 10;
 
-/** The extent of a check. */
 interface Extent {
   /** The limiters with the overrides to check. */
   readonly live?: readonly LiveLimiter[];
