@@ -9,7 +9,7 @@ import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import type { FoundKey, Owner } from './owners.js';
 import { hashOnly } from './typed-keys.js';
 
-export interface BanState extends Strikes {
+interface BanState extends Strikes {
   /** The remaining time of the ban, ms, or 0 if the key is not banned. */
   readonly bannedForMs: number;
 }

@@ -188,7 +188,6 @@ export interface Heads {
  */
 export interface Place {
   readonly part: DimensionSet;
-  /** The features of the decisions by the part. */
   readonly features: readonly Feature[];
   /** The part's policies for this key, whose limits may differ from those of the set. */
   readonly policies: readonly CompiledPolicy[];

@@ -74,7 +74,6 @@ export function isOfFeature(id: string): boolean {
 /** The arguments of features, by the scripts that read them: `evaluate.lua`, `evaluate-single.lua` and `adjust.lua`. */
 export type OwnArgs = Readonly<Record<keyof NonNullable<Feature['lastArgs']>, readonly string[]>>;
 
-/** The arguments of a script's features. */
 export function ownArgs(features: readonly Feature[], set: PolicySet, options: FeatureOptions): OwnArgs {
   const change = features.flatMap(({ args }) => argsBy(args, set, options));
   const decision = features.flatMap(({ decisionArgs }) => argsBy(decisionArgs, set, options)).concat(change);

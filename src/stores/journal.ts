@@ -37,7 +37,6 @@ export function isAutomatic({ action, from, by, reason }: JournalEntry): boolean
   return action === 'reset' && from === 'program' && by === null && reason === null;
 }
 
-/** The log entry of a reset by a program. */
 export function resetChange(who: string): JournalEntry {
   return { action: 'reset', who, keys: 1, forMs: 0, by: null, reason: null, from: 'program' };
 }

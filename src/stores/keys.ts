@@ -196,7 +196,6 @@ export interface StateKey {
   /** The limiter's name, and the key that owns the state. Hashed names and keys cannot be read back. */
   readonly name: string | Hash;
   readonly key: string | Hash;
-  /** The dimension of the key. */
   readonly by: string;
   /** The key of the slot, for limiters with `slotBy`. Its `key` is undefined in the common slot of requests without such a key. */
   readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };

@@ -30,7 +30,6 @@ export class SavedBan {
     this.#options ??= options;
   }
 
-  /** The ban as it is saved now. */
   get current(): BanEntry {
     if (!this.#column && this.#loaded[0] === 0 && this.#loaded.length === 1) return this.#loaded;
     const until = this.#options ? this.column.until(1, this.#options) : this.#loaded[0];

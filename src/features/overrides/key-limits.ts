@@ -45,7 +45,6 @@ export function replyWithLimits(places: readonly Place[], reply: Reply): Reply {
   return { ...reply, limits };
 }
 
-/** The records of the keys, for a reply about usage. */
 export function recordsOf(places: readonly Place[]): Pick<UsageReply, 'records'> {
   return { records: Object.fromEntries(places.map(({ part, limits }) => [part.name, limits!.record])) };
 }

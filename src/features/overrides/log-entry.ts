@@ -1,6 +1,7 @@
 import {
   entryInForce,
   parseEntryNote,
+  type EntryNote,
   type OverrideRecord,
   type RecordChange,
 } from '../../contract/overrides.js';
@@ -17,12 +18,8 @@ export function loggedChange(
   const before = current && parseEntryNote(current.json)?.change;
   const isEnd = entry === '';
   if (isEnd && !current) return undefined;
-  const { change, by, reason } = ((isEnd ? note : parseEntryNote(entry.slice(entry.lastIndexOf('\t') + 1))) ??
-    {}) as {
-    change?: unknown;
-    by?: string;
-    reason?: string;
-  };
+  const written = isEnd ? note : parseEntryNote(entry.slice(entry.lastIndexOf('\t') + 1));
+  const { change, by, reason }: Partial<EntryNote> = written ?? {};
   return {
     ...{ action: isEnd ? 'remove' : 'override', who, keys: 1, forMs: duration },
     ...{ by: by ?? null, reason: reason ?? null, from: from ?? 'program' },

@@ -8,12 +8,10 @@ export function ownerTextOfPlace(place: OverridePlace, text: KeyText): string {
   return ownerTextOfAll(place.set.name);
 }
 
-/** The owner text of the override of all keys. */
 export function ownerTextOfAll(name: string): string {
   return `${escapeName(name)}:${ALL_KEYS}`;
 }
 
-/** The Redis key of the record of an override. */
 export function recordKey(prefix: string, ownerText: string): string {
   return `${prefix}:{${ownerText}}${OVERRIDE_TAG}`;
 }

@@ -15,7 +15,6 @@ export interface LiveLimiter {
   readonly sets: ReadonlyMap<string, readonly CompiledPolicy[]>;
 }
 
-/** A finding of a check of the server. */
 interface OverrideFinding {
   readonly level: 'ok' | 'warning';
   readonly code: 'overrides';

@@ -11,7 +11,6 @@ import { overriddenKey, overrideIndexKey, ownerTextOfPlace, recordKey } from './
 /** A record, empty if there is none, and the server's time. */
 type RecordReply = readonly [record: string, now: number];
 
-/** A call of a script of the feature. */
 export interface RecordCall {
   readonly script: 'read-override' | 'set-override';
   readonly keys: readonly string[];

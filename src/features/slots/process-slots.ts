@@ -34,7 +34,6 @@ export class ProcessSlots {
     return this.#leases.size;
   }
 
-  /** The number of held slots. */
   get size(): number {
     this.#dropEnded();
     let size = 0;

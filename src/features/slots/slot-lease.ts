@@ -10,7 +10,6 @@ export class SlotLease {
   /** Whether the request was charged to the i-th policy. */
   readonly #isCharged: (i: number) => boolean;
   #isHeld: boolean;
-  /** The release under way. */
   #releasing: Promise<boolean> | undefined;
 
   constructor(

@@ -55,7 +55,6 @@ export function readCrossings(
   }));
 }
 
-/** Acknowledges crossings for a group of readers. */
 export function ackCrossings(database: Statements, reader: string, ids: readonly string[]): void {
   for (const table of TABLES) database.run(table);
   for (const id of ids)

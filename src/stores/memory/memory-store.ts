@@ -65,9 +65,7 @@ export class Memory implements MemoryStore {
   #dataOf = this.#freshData();
   /** The records of overrides of all keys, by limiter name. */
   readonly recordsOfAll = new MemoryRecords();
-  /** The crossings of thresholds for readers. */
   readonly stream: CrossingList | undefined;
-  /** The limiters on this store. */
   readonly announced = new Set<Announcement>();
   readonly log = new ChangeLog();
   /** Whether an administration may count decisions. */

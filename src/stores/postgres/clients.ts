@@ -22,7 +22,6 @@ export class Clients {
   readonly #pool: PostgresPool;
   /** The callers that wait, the first first. */
   readonly #takers = new Set<Taker>();
-  /** The times of the unanswered calls. */
   readonly #unanswered = new Set<{ readonly asked: number }>();
 
   constructor(pool: PostgresPool) {

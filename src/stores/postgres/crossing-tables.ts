@@ -6,12 +6,10 @@ import {
 } from '../../features/thresholds/crossings.js';
 import { entryText, ID_COLUMN, identifier, literal, lockText, NOW } from './statements.js';
 
-/** The crossings that a transaction writes. */
 export interface CrossingRecords {
   readonly crossings: readonly StoredCrossing[];
 }
 
-/** The names of the tables as identifiers. */
 export function crossingTables(table: string) {
   return { crossings: identifier(`${table}_crossings`), readers: identifier(`${table}_readers`) };
 }

@@ -12,7 +12,6 @@ const FILL_FACTOR = 70;
 
 const COMMENT = `headgate ${SCHEMA_VERSION}`;
 
-/** The options of the table. */
 export interface Schema {
   /** The table's name, with its schema if needed. */
   readonly table: string;

@@ -3,7 +3,6 @@ import { isAutomatic, MAX_CHANGES, type LoggedChange } from '../journal.js';
 import { crossingSchema, crossingTables, crossingTexts, type CrossingRecords } from './crossing-tables.js';
 import { entryText, ID_COLUMN, identifier, lockText } from './statements.js';
 
-/** The name of the table of changes as an identifier. */
 const logTable = (table: string): string => identifier(`${table}_log`);
 
 /** The names of all these tables. */
@@ -12,7 +11,6 @@ export const sideTables = (table: string): string[] => [
   ...Object.values(crossingTables(table)),
 ];
 
-/** The names of the tables that decisions write. */
 export const writtenTables = (table: string, isStream: boolean): string[] =>
   isStream ? [logTable(table), crossingTables(table).crossings] : [logTable(table)];
 

@@ -12,7 +12,6 @@ export function literal(text: string): string {
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
-/** The column of the ids of entries. */
 export const ID_COLUMN = 'id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY';
 
 /** Makes the transactions with records, or those of readers, take turns until their commit. */

@@ -83,7 +83,6 @@ const GENERATORS: Readonly<Record<string, Generator>> = {
     `local configured\ndo\n${allLua(algorithm!, 'ARGV[2]', 1)}configured = params\nend\n`,
   /** The count of policies. Of a shared one, the hidden policies follow. */
   count: ({ policies, kernels }) => `local count = ${policies.length + hidden(kernels).length}\n`,
-  /** The params of the tenants' pool. */
   pool: (scope) => {
     const names = layoutOf(SHARES_KERNEL).map(([name]) => name);
     const variables = names.map((name) => `pool_${name}`);
@@ -130,7 +129,6 @@ function allLua(kernel: AnyKernel, text: string, at: string | number): string {
   return `local ${unpackLua(kernel, names, { text, at })}local params = { ${fields} }\n`;
 }
 
-/** Lua that sets variables to params. */
 function readLua(scope: ParamScope, names: readonly string[], variables: readonly string[]): string {
   const { source } = scope;
   const kernel = scope.algorithm!;

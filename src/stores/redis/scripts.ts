@@ -6,7 +6,6 @@ import { readersOf, requestReadersOf } from '../../features/layout.js';
 import { luaFiles } from './lua-files.js';
 import { paramsLua, type ParamSource, type ParamScope } from './packed-params.js';
 
-/** A script as Redis runs it. */
 export interface Script {
   readonly source: string;
   /** The hash for EVALSHA. */
@@ -157,7 +156,6 @@ const OPEN_SECTIONS: ReadonlySet<string> = new Set([
   ...['single_requests', 'single_prepare', 'single_keyed'],
 ]);
 
-/** The code of a feature at a hook. */
 function hookOf(
   { name, args, changeArgs, decisionArgs, requestArgs }: Feature,
   hook: string,

@@ -25,7 +25,6 @@ export interface DatabaseParts {
   readonly isCounted: boolean;
 }
 
-/** Settings of a store in a database. */
 interface Settings {
   /** Whether crossings are written for readers. */
   readonly keepsCrossings: boolean;

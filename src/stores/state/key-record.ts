@@ -55,7 +55,6 @@ export class KeyRecord implements Histories {
     for (const [id, [until, ...cells]] of saved[2]) this.#open(id, until).load(cells);
   }
 
-  /** The change that must be written. */
   save(): StateChange {
     const current = this.#current();
     const text = JSON.stringify(current);

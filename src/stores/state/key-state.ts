@@ -26,7 +26,6 @@ abstract class States implements OverrideStates {
   /** The changes to log, by the index of their record. */
   readonly #logs: LoggedChange[][] = [];
   readonly #crossings = new StateCrossings();
-  /** The time of the change. */
   readonly now: number;
 
   /**

@@ -114,7 +114,6 @@ export function reset(plans: Plans, { set, key }: Subject): Operation<void> {
   };
 }
 
-/** A call of a script of a feature. */
 export function ofFeature<T>({
   script,
   ...call

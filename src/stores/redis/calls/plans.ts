@@ -25,7 +25,6 @@ export interface Plan {
   readonly evaluateArgs: readonly string[];
   readonly adjustArgs: readonly string[];
   readonly features: readonly Feature[];
-  /** The arguments of the features. */
   readonly own: OwnArgs;
   readonly senders: readonly Sender[];
 }
@@ -84,7 +83,6 @@ export class Plans {
     };
   }
 
-  /** Appends the keys of the features of a request. */
   pushFeatures(to: string[], features: readonly Feature[], request: FeatureSubject): void {
     for (const feature of features) feature.keys?.(to, this.headsOf, request);
   }

@@ -22,15 +22,12 @@ export function lostPerMs({ policies }: PolicySet): number {
   return Math.max(...policies.map((policy) => aheadOf(policy).lostPerMs));
 }
 
-/** A charge of units. */
 interface SliceParts {
   readonly subject: Subject;
   readonly units: number;
   /** The admission of the units. */
   readonly reply: Reply;
-  /** The time of the question. */
   readonly asked: number;
-  /** The time of the reply. */
   readonly received: number;
   /** The longest time for which the units may be kept, ms. */
   readonly hold: number;

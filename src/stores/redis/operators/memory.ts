@@ -87,7 +87,6 @@ export function memoryFound(first: MemorySample, last: MemorySample): MemoryFind
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
-/** Bytes for people. */
 function size(bytes: number): string {
   const unit = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
   return `${Number((bytes / 1000 ** unit).toPrecision(3))} ${UNITS[unit]!}`;

@@ -65,7 +65,6 @@ export class Publisher {
     this.#arm(Math.min(FIRST_PUBLICATION_MS, this.#every));
   }
 
-  /** Withdraws the publication. */
   close(): void {
     clearTimeout(this.#timer);
     if (this.#timer) this.#send('');
