@@ -23,13 +23,7 @@ export {
   type OverrideLineDefaults,
 } from './admin/override-lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
-export {
-  lacksSlots,
-  useIn,
-  type KeyVerdictFind,
-  type JudgedKey,
-  type PolicyVerdict,
-} from './admin/finds.js';
+export { lacksSlots, useIn, type KeyVerdictFind, type JudgedKey, type PolicyVerdict } from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
 export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.js';
 export type { History, HistoryOptions, LimiterHistory, Outage } from './admin/history.js';

@@ -149,7 +149,11 @@ export function importFunctions({ state, origin }: Context) {
   }
 
   /** Creates the bans that are longer than the bans in force. Each limiter gets one entry in the log. */
-  async function apply(changes: readonly WantedBan[], note: ChangeNote, dryRun: boolean): Promise<ImportResult> {
+  async function apply(
+    changes: readonly WantedBan[],
+    note: ChangeNote,
+    dryRun: boolean,
+  ): Promise<ImportResult> {
     let unnoted: string | undefined;
     /** The banned keys, by the limiter's name as written in keys. */
     const banned = new Map<string, BannedByImport[]>();

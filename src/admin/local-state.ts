@@ -12,15 +12,7 @@ import type { StateSummary } from '../stores/state/saved-state.js';
 import { localBans, type BanSource } from './ban-source.js';
 import { localOverrides, type OverrideSource, type OwnedRecord } from './override-source.js';
 import { Published } from './published.js';
-import type {
-  ChangeLog,
-  CrossingSource,
-  FoundKey,
-  Owner,
-  Search,
-  State,
-  StateSettings,
-} from './state.js';
+import type { ChangeLog, CrossingSource, FoundKey, Owner, Search, State, StateSettings } from './state.js';
 import { unlogged, type Origin } from './unlogged.js';
 
 const KEYS_PER_STEP = 500;

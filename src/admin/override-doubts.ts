@@ -33,9 +33,7 @@ export function doubtsOfChange(published: Published, change: Change): AdminWarni
   );
   const differences = differencesOf(sets, change);
   const isLower = (by: string): boolean =>
-    differences.some(
-      ({ policy, direction }) => direction === 'lower' && policy.by === by && !policy.shadow,
-    );
+    differences.some(({ policy, direction }) => direction === 'lower' && policy.by === by && !policy.shadow);
   return [...ofTiers(differences, change, limits.tiers.size > 0), ...mayBan(published, change.name, isLower)];
 }
 

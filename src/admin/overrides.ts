@@ -23,18 +23,20 @@ import {
 } from './context.js';
 import { withLimiter } from './limiters.js';
 import { doubtsOfChange } from './override-doubts.js';
-import { check, checkWish, inScope, keyFor, limiterFor, whoseFound, type Found, type OverrideWish } from './override-scope.js';
+import {
+  check,
+  checkWish,
+  inScope,
+  keyFor,
+  limiterFor,
+  whoseFound,
+  type Found,
+  type OverrideWish,
+} from './override-scope.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { Published } from './published.js';
 import type { AdminWarning } from './scope.js';
-import {
-  checkList,
-  ItemError,
-  inItem,
-  refusalOf,
-  type KeyOptions,
-  type Refused,
-} from './typed-keys.js';
+import { checkList, ItemError, inItem, refusalOf, type KeyOptions, type Refused } from './typed-keys.js';
 
 /** Options of `override`. */
 export interface OverrideOptions extends KeyChangeOptions, Pick<OverrideNote, 'for' | 'until'> {}
@@ -193,7 +195,9 @@ export function overrideFunctions(context: Context) {
     checkShape('overrides', options, ['name']);
     const { name } = options;
     const now = await state.now();
-    for await (const [owner, record] of state.overrides.records((text) => whoseOf(text, name) !== undefined)) {
+    for await (const [owner, record] of state.overrides.records(
+      (text) => whoseOf(text, name) !== undefined,
+    )) {
       const entry = entryInForce(record, now);
       // Overrides in an unknown format have no effect, and are omitted.
       const found = entry && overrideOf(entry);

@@ -89,4 +89,3 @@ async function find(
     `The log has no change with the id ${JSON.stringify(id)}. Pass the \`id\` of an entry of the log.`,
   );
 }
-

@@ -111,7 +111,11 @@ export interface Charged {
 }
 
 /** The time at which the charge of each policy ends by itself. See `Charged`. */
-export function marksOf({ now, verdicts, marks: known }: Pick<Reply, 'now' | 'verdicts' | 'marks'>): number[] {
+export function marksOf({
+  now,
+  verdicts,
+  marks: known,
+}: Pick<Reply, 'now' | 'verdicts' | 'marks'>): number[] {
   if (known) return [...known];
   const marks: number[] = [];
   for (let i = 0; i < countOf(verdicts); i++) marks.push(now + resetOf(verdicts, i));

@@ -16,14 +16,7 @@ import type { KeyHashing } from '../../stores/redis/secret-keys.js';
 import type { BanSource } from '../ban-source.js';
 import type { OverrideSource } from '../override-source.js';
 import { parseInstance, Published, type Instance } from '../published.js';
-import type {
-  CrossingSource,
-  FoundKey,
-  Owner,
-  Search,
-  State,
-  StateSettings,
-} from '../state.js';
+import type { CrossingSource, FoundKey, Owner, Search, State, StateSettings } from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
 import { redisBans } from './ban-source.js';
 import { Calls, ignoreUnreadable, OtherKeyError, reasonOf } from './calls.js';
