@@ -24,15 +24,8 @@ export interface UndoResult {
   readonly warnings: readonly AdminWarning[];
 }
 
-type Back = (
-  context: Context,
-  listed: ListedChange,
-  change: LoggedChange,
-  earlier: ListedChange | undefined,
-) => Promise<Way>;
-
 /** The ways back, by the kind of change. */
-const BACK: { readonly [Action in ListedChange['action']]?: Back } = {
+const BACK: { readonly [Action in ListedChange['action']]?: typeof overrideBack } = {
   ...{ ban: banBack, unban: banBack, import: importBack },
   ...{ override: overrideBack, remove: overrideBack },
 };

@@ -22,7 +22,6 @@ export interface Shift {
 
 /** The changes to a policy's charges on a key. */
 export class History {
-  /** The step of the last reset. */
   #reset = 0;
   /** The amounts by which charges have moved forward, in the order of their steps. Later charges have not moved. */
   #cells: Cell[] = [];

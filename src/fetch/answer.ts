@@ -14,7 +14,6 @@ export interface PartnerQuota {
 export interface Answer {
   /** The value of `Retry-After`, ms. */
   readonly retryAfterMs: number | undefined;
-  /** The quotas in the answer. */
   readonly quotas: readonly PartnerQuota[];
 }
 

@@ -3,7 +3,6 @@ interface Closing {
   once(event: string, listener: () => void): unknown;
 }
 
-/** The callbacks of each connection. */
 const followers = new WeakMap<Closing, Set<() => void>>();
 
 /**

@@ -12,7 +12,6 @@ export interface WebConnection {
 
 /** Collects the limiters' output until there is a response, for frameworks whose handlers return a `Response`. */
 export class WebReply {
-  /** The limiters' fields. */
   readonly headers: Headers = new Headers();
   /** The status. Without an answer, 499: for a client that left during the request's wait and does not see the status. */
   status = 499;

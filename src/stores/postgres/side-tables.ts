@@ -5,7 +5,6 @@ import { entryText, ID_COLUMN, identifier, lockText } from './statements.js';
 
 const logTable = (table: string): string => identifier(`${table}_log`);
 
-/** The names of all these tables. */
 export const sideTables = (table: string): string[] => [
   logTable(table),
   ...Object.values(crossingTables(table)),

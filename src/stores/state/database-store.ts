@@ -18,7 +18,6 @@ export interface DatabaseParts {
   readonly transactions: Pick<Transactions, 'update'>;
   /** The notation of keys in the database. */
   readonly name: (key: string) => string;
-  /** The limiters of this process. */
   readonly announced: ReadonlySet<Announcement>;
   readonly isHashed: boolean;
   /** Whether the store counts decisions. */

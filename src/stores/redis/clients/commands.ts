@@ -33,7 +33,6 @@ export interface ScriptCall {
   done(error: Error | undefined, reply?: unknown): void;
 }
 
-/** A server with keys. */
 export interface Server {
   /** The server's name within its cluster: `host:port`. */
   readonly name: string;
