@@ -155,9 +155,9 @@ function policiesOf(row: Row): fc.Arbitrary<readonly Omit<Policy, 'name'>[]> {
     row.has(name as FeatureName),
   );
   const more = Math.min(6 - shapes.length, shapes.length < 2 ? Math.min(2, others.length) : 1);
-  const plain = one<Algorithm>('fixed-window', 'sliding-window', 'sliding-log').chain((algorithm) =>
-    policy(row, { algorithm }),
-  );
+  const plains: Algorithm[] = ['fixed-window', 'sliding-window'];
+  if (!row.has('slices')) plains.push('sliding-log');
+  const plain = one(...plains).chain((algorithm) => policy(row, { algorithm }));
   const first = shapes.length > 0 ? [] : [plain];
   return fc
     .tuple(
@@ -323,10 +323,21 @@ const step = (row: Row): fc.Arbitrary<Step> => {
   });
 };
 
+/** Features whose units cannot be charged ahead. A set with one of them is never decided from slices. */
+const UNSLICED: readonly FeatureName[] = [
+  ...(['sliding-log', 'concurrency', 'maxDelay', 'thresholds'] as const),
+  ...(['shares of units', 'shares of slots'] as const),
+];
+const sliced = (row: Row): Row => new Set([...row].filter((name) => !UNSLICED.includes(name)));
+
 /** Sites with the features of a row. */
 export const sites = (row: Row): fc.Arbitrary<Site> =>
   fc.record({
-    limiters: fc.array(limiter(row), { minLength: 1, maxLength: 3, size: 'xsmall' }),
+    limiters: fc.array(row.has('slices') ? fc.oneof(limiter(sliced(row)), limiter(row)) : limiter(row), {
+      minLength: 1,
+      maxLength: 3,
+      size: 'xsmall',
+    }),
     row: fc.constant(row),
     steps: fc.array(step(row), { minLength: 1, maxLength: 60, size: 'max' }),
   });

@@ -96,7 +96,7 @@ export async function play(
       limiters.push({ drawn, name, real, model, events, decisions: [], used: new Set() });
     }
     played.sites++;
-    const steps = isSliced ? hot(site.steps) : site.steps;
+    const steps = isSliced ? hot(site) : site.steps;
     for (let at = 0; at < steps.length; at++) {
       const step = steps[at]!;
       played.steps++;
@@ -320,10 +320,14 @@ export async function play(
   }
 }
 
-/** The steps that take no time, in which the requests without an id make their keys hot. */
-const hot = (steps: readonly Step[]): Step[] =>
+/** Steps that take time, and functions that run or not: a slice may admit them, but they have no verdict that shows the units held. */
+const NOT_SLICED: readonly Step['kind'][] = ['advance', 'until', 'restart', 'wrapped', 'schedule'];
+
+/** The steps of a site with slices, in which the requests without an id make their keys hot. A slice of another tier may admit a request that waits. */
+const hot = ({ limiters, steps }: Site): Step[] =>
   steps.flatMap((step) => {
-    if (['advance', 'until', 'restart'].includes(step.kind)) return [];
+    const hasTiers = limiters.some(({ tiers }) => Object.keys(tiers).length > 0);
+    if (NOT_SLICED.includes(step.kind) || (step.kind === 'wait' && hasTiers)) return [];
     const isHot = step.kind === 'consume' && step.id === undefined;
     return Array.from({ length: isHot ? 1 + (step.pick % 30) : 1 }, () => step);
   });

@@ -465,6 +465,40 @@ describe('slices', function () {
     expect(policies.map(({ remaining }) => remaining)).to.deep.equal([0, 900, 0]);
   });
 
+  describe('end with a ban by the denial of a request', () => {
+    const banning = { ban: { after: 1, within: '1h', for: '1h' } } as const;
+    const several: readonly Policy[] = [
+      { name: 'day', algorithm: 'fixed-window', limit: 50, window: '1d' },
+      { name: 'week', algorithm: 'fixed-window', limit: 50, window: '7d' },
+    ];
+    const cases: Record<string, [CreateLimiterOptions, Parameters<Limiter['consume']>[1]]> = {
+      'that costs more than a slice has': [{ limit: 50, window: '1d', ...banning }, { cost: 13 }],
+      'whose costs differ by policy': [{ policies: several, ...banning }, { cost: { day: 13, week: 12 } }],
+      'of another tier': [
+        {
+          policies: [several[0]!],
+          tiers: { pro: [{ name: 'log', algorithm: 'sliding-log', limit: 3, window: '1d' }] },
+          ...banning,
+        },
+        { tier: 'pro' },
+      ],
+      'with an id': [
+        { limit: 50, window: '1d', idsFor: '1m', ...banning },
+        { id: 'i', cost: 51 },
+      ],
+    };
+    for (const [name, [options, request]] of Object.entries(cases))
+      it(name, async () => {
+        const limiter = make(options);
+        await consume(limiter, 4);
+        let last = await limiter.consume('hot', request);
+        for (let i = 0; i < 3 && last.allowed; i++) last = await limiter.consume('hot', request);
+        expect(last.allowed).to.equal(false);
+        const reasons = (await consume(limiter, 3)).map(({ reason }) => reason);
+        expect(reasons).to.deep.equal(['banned', 'banned', 'banned']);
+      });
+  });
+
   it('end within a second after another process resets or bans the key', async () => {
     const prefix = freshPrefix();
     const options: CreateLimiterOptions = {

@@ -10,9 +10,9 @@ function slicedOf(def: LimiterDef, policy: Policy): Policy[] {
   return [def.policies, ...Object.values(def.tiers)].flat().filter(({ name }) => name === policy.name);
 }
 
-/** The most units of a policy that the process may hold: a tenth of the limit of each set. */
+/** The most units of a policy that the process may hold: a tenth of the limit of each set, and the remainders that it is about to refund. */
 export function heldOf(def: LimiterDef, policy: Policy): number {
-  return slicedOf(def, policy).reduce((sum, { limit, burst = limit }) => sum + Math.floor(burst / 10), 0);
+  return slicedOf(def, policy).reduce((sum, { limit, burst = limit }) => sum + Math.floor(burst / 7), 0);
 }
 
 /**
@@ -33,7 +33,9 @@ export function lookAhead(
   const mayBe = real.allowed
     ? look.wait === 0 || (cost <= held && lookBy({ ...policy, limit }).wait === 0)
     : look.wait > 0 || look.remaining - cost < held;
-  const least = look.remaining - held - (real.allowed ? cost : 0);
+  // The rest of a slice returns to a bucket rounded, never in the client's favour.
+  const rounding = isBucket(policy) ? 1 : 0;
+  const least = look.remaining - held - rounding - (real.allowed ? cost : 0);
   if (!mayBe || real.remaining < least || real.remaining > (policy.burst ?? policy.limit)) return look;
   return {
     ...look,

@@ -28,7 +28,7 @@ const IDLE_GAPS = 4;
 
 /** The common settings of the hot keys of a store. */
 export interface Keeping extends Slicing {
-  readonly store: Store;
+  readonly store: Pick<Store, 'decide'>;
   /** Called when a key begins to have a slice. */
   readonly holds: (hot: HotKey) => void;
   /** Receives the units of a slice that must be returned. */
@@ -200,6 +200,13 @@ export class HotKey {
     }
   }
 
+  /** Ends all slices. For a time, no other is charged. */
+  stop(): void {
+    const now = performance.now();
+    this.#pause(now);
+    this.#end(now, true);
+  }
+
   #pause(now: number): void {
     this.#pausedUntil = Math.max(this.#pausedUntil, now + this.#keeping.hold);
   }
@@ -212,14 +219,9 @@ export class HotKey {
    * @returns whether the reply admits
    */
   learn(set: PolicySet, reply: Reply, units: number, at?: readonly number[]): boolean {
-    const { ban, verdicts, limits, clientChanges } = reply;
-    const isOverridden = limits !== undefined || clientChanges !== undefined;
-    if (ban !== 0 || isOverridden) {
-      const now = performance.now();
-      // If an override changes the limits of a key, only the store decides.
-      if (isOverridden) this.#pause(now);
-      this.#end(now, true);
-    }
+    const { verdicts, limits, clientChanges } = reply;
+    // If an override changes the limits of a key, only the store decides.
+    if (limits !== undefined || clientChanges !== undefined) this.stop();
     return verdicts.length > 0 && this.#size.learn(set, verdicts, units, at);
   }
 

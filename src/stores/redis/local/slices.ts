@@ -57,7 +57,7 @@ export class Slices implements Partial<Store> {
     this.#rests = rests;
     const keeping = {
       ...slicing,
-      store,
+      store: { decide: (query: Query) => this.#ask(query) },
       holds: (hot: HotKey) => rests.watch(hot),
       giveBack: rests.add.bind(rests),
       connectionOf: (subject: Subject) => shared.connections.to(store.serverOf?.(subject)),
@@ -71,11 +71,11 @@ export class Slices implements Partial<Store> {
     const isPlain =
       costs === undefined && !needsStore(kindOf(query)) && (!set.overrides || isAsConfigured(set.overrides));
     const places = peek || cost === 0 || !isPlain ? undefined : this.#placesOf(set);
-    if (!places) return this.#store.decide(query);
+    if (!places) return this.#ask(query);
     if (places.length > 1) return this.#decideByAll(query, places);
     const { part } = places[0]!;
     const hot = this.#watched.at(places[0]!, key);
-    if (!hot) return this.#store.decide(query);
+    if (!hot) return this.#ask(query);
     const now = performance.now();
     hot.ask(part.set, cost, now);
     const slice = hot.take(part.set, cost, now);
@@ -87,6 +87,15 @@ export class Slices implements Partial<Store> {
     const reply = slice.spend(part.set, cost, now);
     if (hot.isLow(now)) hot.refill(subjectOf(part, set, key), 1, now);
     return reply;
+  }
+
+  /** Asks the store, also for requests that no slice can admit. A ban that the answer shows ends the slices of the key. */
+  #ask(query: Query): MaybePromise<Reply> {
+    const answer = this.#store.decide(query);
+    if (!query.set.ban) return answer;
+    return tapped(answer, ({ ban }) => {
+      if (ban !== 0) this.#watched.stop(query);
+    });
   }
 
   #decideByAll(query: Query, places: readonly WatchedPlace[]): MaybePromise<Reply> {
@@ -104,7 +113,7 @@ export class Slices implements Partial<Store> {
       answer = merged(setsByDimension(set), replies);
     } else {
       void this.#rests.send();
-      answer = tapped(this.#store.decide(query), (reply) => {
+      answer = tapped(this.#ask(query), (reply) => {
         for (const { part, hot } of asked) hot?.learn(part.set, reply, cost, part.at);
       });
     }

@@ -88,18 +88,28 @@ export class WatchedKeys {
     return hot;
   }
 
+  /** Ends the slices of a key, of all tiers and stores, because only the store decides while the key is banned. */
+  stop(subject: Subject): void {
+    for (const [, hot] of this.#hotOf(subject)) hot.stop();
+  }
+
   /** Drops the slices of a key, of all tiers and stores, because the slices were charged before the next call. */
-  async drop({ set, key }: Subject): Promise<void> {
+  async drop(subject: Subject): Promise<void> {
+    const dropped = this.#hotOf(subject).map(([forget, hot]) => {
+      forget();
+      return hot.drop();
+    });
+    await Promise.all(dropped);
+  }
+
+  /** The keys of a subject that are watched, of all tiers and stores, each with a function that forgets it. */
+  #hotOf({ set, key }: Subject): [forget: () => void, hot: HotKey][] {
     const ids = new Map(setsByDimension(set).map((part) => [this.#ownerOf(part, set.name), part.keyOf(key)]));
-    const dropped: Promise<void>[] = [];
-    for (const { owner, keys } of this.#shared.values()) {
+    return [...this.#shared.values()].flatMap(({ owner, keys }) => {
       const id = ids.get(owner);
       const hot = id === undefined ? undefined : keys.get(id);
-      if (!hot) continue;
-      keys.delete(id!);
-      dropped.push(hot.drop());
-    }
-    await Promise.all(dropped);
+      return hot ? [[() => void keys.delete(id!), hot]] : [];
+    });
   }
 
   /** Forgets keys without recent demand. */
