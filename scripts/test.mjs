@@ -41,7 +41,7 @@ const SHORT = /^test\/slow\/(agents|figures|readme|reference|release|repository|
 
 /** Suites that repeat on another store what `npm test` searches on memory and Redis. Random tests search less there. */
 const REPEATED = /^test\/slow\/(upstash|postgres\/suites)/;
-const REPEATED_EFFORT = '0.3';
+const REPEATED_EFFORT = '0.2';
 
 /** The output of a counterexample: a failure, even if a second run finds none. */
 const COUNTEREXAMPLE = /Property failed after|Counterexample/;
@@ -166,7 +166,7 @@ function stepsOf(slow) {
   const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
   const width = given ? 1 : availableParallelism() + 1;
   if (!slow) {
-    const run = { servers: 'redis', effort: '0.5', ...(!hasNodeSqlite && { sqlite: 'none' }) };
+    const run = { servers: 'redis', effort: '0.3', ...(!hasNodeSqlite && { sqlite: 'none' }) };
     const groups = groupByFolder(quick, FILES_PER_RUN);
     return [{ runs: sorted(groups.map((args) => ({ ...run, args }))), width }];
   }
@@ -185,7 +185,7 @@ function stepsOf(slow) {
   const inFolder = (/** @type {string | undefined} */ folder) =>
     all
       .filter((file) => isSlow(file) && !isShort(file) && folderOf(file) === folder)
-      .map((file) => ({ args: [file], servers, effort: REPEATED.test(file) ? REPEATED_EFFORT : '1' }));
+      .map((file) => ({ args: [file], servers, effort: REPEATED.test(file) ? REPEATED_EFFORT : '0.6' }));
   const ofServers = quick.filter((file) => SERVER_SUITES.test(file));
   const busy = [
     ...groupByFolder(ofServers, quick.length).map(suitesOf),

@@ -55,6 +55,7 @@ export function entryText(limits: ReadonlyMap<string, readonly number[] | string
   return `${fields.join('')}\t${json}`;
 }
 
+/** A change of the record of overrides of a key, or of all keys. */
 export interface RecordChange {
   /** An entry without its times, or an empty text to end the override in force. */
   readonly entry: string;

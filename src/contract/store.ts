@@ -218,6 +218,7 @@ export interface Claim {
   readonly isLast: boolean;
 }
 
+/** A refund, a settled cost, or another change of a charge. */
 export interface ChargeChange extends Subject {
   /** The units of each policy: above 0 to charge, even beyond the remaining units; below 0 to give back. */
   readonly units: readonly number[];

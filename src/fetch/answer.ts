@@ -14,6 +14,7 @@ export interface PartnerQuota {
 export interface Answer {
   /** The value of `Retry-After`, ms. */
   readonly retryAfterMs: number | undefined;
+  /** The quotas that the answer describes. */
   readonly quotas: readonly PartnerQuota[];
 }
 

@@ -12,6 +12,7 @@ export interface WebConnection {
 
 /** Collects the limiters' output until there is a response, for frameworks whose handlers return a `Response`. */
 export class WebReply {
+  /** The header fields of the limiters. */
   readonly headers: Headers = new Headers();
   /** The status. Without an answer, 499: for a client that left during the request's wait and does not see the status. */
   status = 499;

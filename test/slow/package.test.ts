@@ -567,7 +567,7 @@ describe('the packed packages', function () {
     name: string,
     compilerOptions: object,
     files: string[],
-    typescript = 'typescript',
+    typescript = 'typescript-7',
   ) {
     const config = join(project, `${name}.json`);
     writeFileSync(config, JSON.stringify({ compilerOptions, files }));

@@ -27,6 +27,7 @@ export function hasThresholds({ policies }: PolicySet): boolean {
 export interface StoredCrossing extends Omit<Crossing, 'at'> {
   /** The owner text of the key: see `ownerText`. */
   readonly who: string;
+  /** The name of the policy. */
   readonly policy: string;
   /** The time of the charge, ms since 1970. */
   readonly at: number;

@@ -9,6 +9,7 @@ import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicyText } from '../../contract/policy.js';
 
+/** The context of Koa. */
 export type Context = ParameterizedContext;
 
 /** The options of {@link rateLimit}. Callbacks get Koa's context. */

@@ -20,6 +20,7 @@ export interface PostgresClient {
   query(text: string): Promise<PostgresResult>;
   /** Adds a listener for the loss of the connection. */
   on(event: 'error', listener: (error: Error) => void): unknown;
+  /** Removes a listener. */
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
   /** Returns the client to its pool. With `true`, the pool closes its connection. */
   release(isBroken?: boolean): void;

@@ -26,6 +26,7 @@ abstract class States implements OverrideStates {
   /** The changes to log, by the index of their record. */
   readonly #logs: LoggedChange[][] = [];
   readonly #crossings = new StateCrossings();
+  /** The time of the change, ms since the epoch. */
   readonly now: number;
 
   /**
