@@ -25,11 +25,6 @@ class PublicError extends HeadgateError {
     // Express logs only the stack.
     this.stack = `${this.stack}\nCaused by: ${cause.stack}`;
   }
-
-  /** The response that Hono sends. */
-  getResponse(): Response {
-    return new Response(this.message, { status: this.statusCode, headers: this.headers });
-  }
 }
 
 /**
@@ -42,6 +37,11 @@ class UnavailableError extends PublicError {
     const place = /^ +at .*$/m.exec(rootOf(cause).stack ?? '')?.[0];
     const lines = [`${this.name}: ${this.message}`, `Caused by: ${cause.name}: ${cause.message}`, place];
     this.stack = lines.filter((line) => line !== undefined).join('\n');
+  }
+
+  /** The response that Hono sends. Hono logs only errors without this method, and the store's failure is already a process warning. */
+  getResponse(): Response {
+    return new Response(this.message, { status: this.statusCode, headers: this.headers });
   }
 
   /** The text that `console.error` prints. */

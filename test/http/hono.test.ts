@@ -2,7 +2,8 @@
 import { expect } from 'chai';
 import { HeadgateError, memoryStore, type Store } from 'headgate';
 import { rateLimit } from 'headgate/hono';
-import { Hono } from 'hono';
+import { Hono, type Context } from 'hono';
+import sinon from 'sinon';
 
 const common = { algorithm: 'fixed-window', window: '1m', keyGenerator: () => 'ada' } as const;
 
@@ -19,6 +20,17 @@ describe('Hono', () => {
     expect(status).to.equal(429);
     expect(headers.get('ratelimit')).to.equal('"all";r=7;t=60, "one";r=0;t=60');
     expect(headers.get('ratelimit-remaining')).to.equal('0');
+  });
+
+  it('answers 500 and logs the cause if a request has no address', async () => {
+    const log = sinon.stub(console, 'error');
+    const app = new Hono();
+    app.use(rateLimit({ limit: 1, window: '1m', clientIp: ({ req }: Context) => req.header('x-real-ip') }));
+    const { status } = await app.request('/').finally(() => log.restore());
+    expect(status).to.equal(500);
+    expect(log.args.flat().map((error) => (error as HeadgateError).code)).to.deep.equal([
+      'HEADGATE_NO_CLIENT_IP',
+    ]);
   });
 
   it('answers 503 if the store fails', async () => {
