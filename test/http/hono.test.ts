@@ -26,7 +26,7 @@ describe('Hono', () => {
     const log = sinon.stub(console, 'error');
     const app = new Hono();
     app.use(rateLimit({ limit: 1, window: '1m', clientIp: ({ req }: Context) => req.header('x-real-ip') }));
-    const { status } = await app.request('/').finally(() => log.restore());
+    const { status } = await Promise.resolve(app.request('/')).finally(() => log.restore());
     expect(status).to.equal(500);
     expect(log.args.flat().map((error) => (error as HeadgateError).code)).to.deep.equal([
       'HEADGATE_NO_CLIENT_IP',
