@@ -232,7 +232,7 @@ const limiter = createLimiter({ name: 'api', limit: 100, window: '1m', ban: { af
 \`\`\`
 
 The brackets contain the values and, after the semicolon, the default; a boolean without one is \`false\`, and \`undefined\` counts as omitted (not for \`hashKeys\`). A duration is a number
-of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`, up to 366 days. Every option is checked when the limiter is made, and an [error](errors.md) contains a
+of milliseconds, or a number with a unit: \`'500ms'\`, \`'10s'\`, \`'15m'\`, \`'1h'\`, \`'30d'\`, \`'1w'\` (no months), up to 366 days. Every option is checked when the limiter is made, and an [error](errors.md) contains a
 correct value. Your editor shows the complete descriptions.`;
   const path = `${root}docs/options.md`;
   return format([intro, ...parts].join('\n\n'), { ...(await resolveConfig(path)), filepath: path });

@@ -220,8 +220,6 @@ ${listOf(members.filter((each) => !isMethod(each)))}
 
 ${listOf(members.filter(isMethod))}
 
-\`await using decision = await limiter.acquire(key)\` releases the slots at the end of the block.
-
 ## Verdicts
 
 \`policies\` has a verdict of each policy, with ${[...alike].map((name) => `\`${name}\``).join(', ')} of this policy, and:

@@ -127,7 +127,7 @@ export type RequestOptions<Req, Res, Tier extends string = string> = Omit<Common
    * already set. Send the answer by the second argument, such as `res.json({ error: 'Slow down' })`: a returned value is not sent.
    */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown> | undefined;
-  /** Refund the cost after a successful response. @default false */
+  /** Refund the cost after a successful response, so that only failures count. @default false */
   skipSuccessfulRequests?: boolean | undefined;
   /** Refund the cost after a failed response. @default false */
   skipFailedRequests?: boolean | undefined;

@@ -1,4 +1,5 @@
 // Twenty tasks, each solved as docs/agents.md says, by a reader who knows nothing else. Each does what it promises at the first try.
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import { expect } from 'chai';
 import express, { type Request } from 'express';
 import Fastify from 'fastify';
@@ -71,29 +72,42 @@ describe('twenty tasks of a coding agent', () => {
     expect(await statuses(2, send)).to.deep.equal([200, 429]);
   });
 
-  it('4. A login: guesses are bounded by account and by address, and odd bodies answer no 500', async () => {
-    const accountOf = (body: unknown): string => {
+  it('4. A login: guesses are bounded by account and address, known devices stay in, and odd bodies answer no 500', async () => {
+    const accountOf = ({ body }: Request): string => {
       const { email } = Object(body) as { email?: unknown };
       return typeof email === 'string' ? email.slice(0, 254).toLowerCase() : '';
+    };
+    const sign = (text: string): string => createHmac('sha256', 'a secret').update(text).digest('hex');
+    const deviceOf = (req: Request): string | undefined => {
+      const [, id, proof = ''] = /(?:^|; )device=([\w-]+)\.(\w{64})/.exec(req.headers.cookie ?? '') ?? [];
+      const device = `${id} ${accountOf(req)}`;
+      return id && timingSafeEqual(Buffer.from(proof), Buffer.from(sign(device))) ? device : undefined;
     };
     const make = () =>
       appOf(
         rateLimit({
-          policies: ['address=20/15m attempts', 'account=5/15m by account'],
+          policies: ['address=20/15m attempts', 'account=5/15m by account', 'device=5/15m by device'],
           keyGenerator: (req) => clientKey(req.ip),
-          keys: { account: (req) => accountOf(req.body) },
+          keys: { account: (req) => (deviceOf(req) ? undefined : accountOf(req)), device: deviceOf },
           ban: { after: 20, within: '1h', for: '1h' },
           skipSuccessfulRequests: true,
         }),
       );
     const app = make();
-    const guess = (email: unknown, address: string) =>
-      request(app).post('/login').set('x-forwarded-for', address).send({ email });
+    const guess = (email: unknown, address: string, cookie = '') =>
+      request(app).post('/login').set('x-forwarded-for', address).set('cookie', cookie).send({ email });
     const many = await statuses(20, (i) => guess('ada@example.com', `192.0.2.${i}`));
     expect(many.filter((status) => status === 401)).to.have.length(5);
+    const proof = sign('phone ada@example.com');
+    const known = await statuses(20, (i) =>
+      guess('ada@example.com', `203.0.113.${i}`, `a=1; device=phone.${proof}`),
+    );
+    expect(known.filter((status) => status === 401)).to.have.length(5);
+    const forged = guess('ada@example.com', '192.0.2.99', `device=phone.${proof.replace(/^./, 'x')}`);
+    expect((await forged).status).to.equal(429);
     const spread = await statuses(40, (i) => guess(`user${i}@example.com`, '198.51.100.1'));
     expect(spread.filter((status) => status === 401)).to.have.length(20);
-    expect((await guess({ odd: 1 }, '203.0.113.1')).status).to.equal(401);
+    expect((await guess({ odd: 1 }, '203.0.113.99')).status).to.equal(401);
     expect((await request(make()).post('/login')).status).to.equal(401);
   });
 

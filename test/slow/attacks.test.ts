@@ -72,7 +72,6 @@ const NOT_ATTACKED: readonly { page: string; code: string; reason: string }[] = 
 const OPEN: Readonly<Record<string, string>> = {
   'docs/kubernetes.md /livez': 'a probe',
   'docs/kubernetes.md /readyz': 'a probe',
-  'docs/usage.md /usage': 'a customer whose quota is spent can still look',
   'examples/usage.ts /usage': 'a customer whose quota is spent can still look',
   'examples/usage-fastify.ts /usage': 'a customer whose quota is spent can still look',
   'examples/per-route.ts /health': 'a probe',
