@@ -17,7 +17,7 @@ import {
 import { KeyFinder } from './finder.js';
 import { LIMIT_FIELDS, type GivenLimits } from './limits.js';
 import { whoseOf } from './owners.js';
-import type { Published } from './published.js';
+import { dimensionsOfBans, type Published } from './published.js';
 import { doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
 import type { Owner, State } from './state.js';
 import { typedKey, wrongArgument, type KeyOptions, type Subject } from './typed-keys.js';
@@ -209,7 +209,7 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     published: Published,
     name: string,
     [subject, doubt]: ReturnType<typeof subjectIn>,
-    { note, options }: Pick<Banning, 'note' | 'options'>,
+    { note, options }: Pick<Banning, 'note'> & { readonly options: Omit<UnbanKeyOptions, 'name'> },
   ): Promise<UnbanResult> {
     const owners = ownersOf(state, name, subject);
     const before = owners.length === 1 ? await state.bans.stateOf(owners[0]!) : undefined;
@@ -219,9 +219,12 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     // Nothing is logged if there was nothing to end.
     const isWorthIt = banned > 0 || (before && before.denials + before.lastBanMs > 0);
     // Of a dimension by which the limiter banned earlier, bans can still be ended.
-    const useless =
-      options.dimension === undefined ? undefined : cannotBan(published, name, subject.dimension);
-    if (!isWorthIt && useless?.code === 'NO_BAN')
+    const useless = isWorthIt ? undefined : cannotBan(published, name, subject.dimension);
+    const isOther =
+      useless?.code === 'NO_BAN' &&
+      (options.dimension !== undefined || dimensionsOfBans(published.scopes.get(name) ?? []).length > 0);
+    // Charges of the typed dimension can be forgotten nevertheless.
+    if (isOther && (options.dimension !== undefined || !options.fresh))
       throw new HeadgateError('HEADGATE_NO_BANS', `${useless.message} Nothing was changed.`);
     const changes = owners.map((owner) => ({ owner, duration: 0, note }));
     const unnoted = await state.bans.set(
@@ -236,7 +239,12 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     return {
       ...{ name, ...subject, banned, bannedForMs },
       ...(before && { denials: before.denials, lastBanMs: before.lastBanMs }),
-      warnings: warnings(...doubtsOf(published, name), doubt, notNoted(unnoted)),
+      warnings: warnings(
+        ...doubtsOf(published, name),
+        doubt,
+        isOther ? useless : undefined,
+        notNoted(unnoted),
+      ),
     };
   }
 

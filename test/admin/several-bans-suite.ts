@@ -53,6 +53,19 @@ export function severalBansSuite(kind: string, open: () => Promise<Place>): void
       expect(await banned()).to.deep.equal(['accounts ada', 'api b', 'login b']);
     });
 
+    it('an unban names the dimension of the bans, as a ban does', async () => {
+      await place.admin.ban('ada', '1h', { name: 'accounts', dimension: 'account' });
+      const unban = (fresh: boolean) => place.admin.unban('ada', { name: 'accounts', fresh });
+      const error = await unban(false).catch((thrown: Error) => thrown);
+      expect(error).to.include({ code: 'HEADGATE_NO_BANS' });
+      expect((error as Error).message).to.match(
+        /bans by account, and not by key\. Set `dimension: account`\./,
+      );
+      expect(await banned()).to.deep.equal(['accounts ada']);
+      const { banned: none } = await place.admin.unban('ada', { name: 'free' });
+      expect(none).to.equal(0);
+    });
+
     it('an unban keeps the charges, and forgets them with fresh', async () => {
       const api = make({ name: 'api', limit: 2, window: '1h', ban: {}, overrides: true });
       for (const fresh of [false, true]) {

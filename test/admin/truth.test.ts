@@ -84,6 +84,55 @@ for (const [kind, open] of Object.entries(places))
       await until(async () => (await facts()).some(([, , certain, likely]) => certain && likely));
     });
 
+    it('judges a key that is denied now by the tier that denies it, as a list does', async () => {
+      const tiers = { free: ['minute=3/1h by account'], pro: ['minute=100/1h by account'] };
+      const limiter = make({ name: 'api', store: place.store, tiers, overrides: true });
+      await known('api');
+      const judged = async (account: string) => {
+        const views = await place.admin.key(account, { name: 'api', dimension: 'account' });
+        const search = await place.admin.keys({ name: 'api', kinds: ['limited', 'admitted'] });
+        const found = (await all(search)).flatMap((find) =>
+          (find.kind === 'limited' || find.kind === 'admitted') && find.key === account && find.likely
+            ? [find]
+            : [],
+        );
+        return {
+          key: views.flatMap((view) => (view.likely ? [`${view.tier} ${view.allowed}`] : [])),
+          list: found.map(({ kind, tier, certain }) => `${kind} ${tier} ${certain}`),
+          ends: views.flatMap((view) => (view.likely ? [(view.retryAfterMs ?? 0) > 0] : [])),
+        };
+      };
+      const isOf = (tier: string) => async () => String((await judged('evil')).key) === tier;
+      const open = { key: ['free false', 'pro true'], list: ['limited free false'], ends: [true, false] };
+      await limiter.consume({ account: 'evil' }, { tier: 'free', cost: 3 });
+      expect(await judged('evil')).to.deep.equal(open);
+      await limiter.consume({ account: 'evil' }, { tier: 'free' });
+      await until(isOf('free false'));
+      expect(await judged('evil')).to.deep.equal({
+        key: ['free false'],
+        list: ['limited free true'],
+        ends: [true],
+      });
+      // An override of all keys denies a customer of tier pro, who has used more than tier free admits.
+      await limiter.overrideAll({ minute: { limit: 5 } });
+      const spend = () => limiter.consume({ account: 'rich' }, { tier: 'pro', cost: 2 });
+      await until(async () => !(await spend()).allowed);
+      const counted = async () =>
+        (await place.admin.traffic({ keys: 20 })).limiters.some(({ keys }) =>
+          keys.some(({ key, denied }) => key === 'rich' && denied > 0),
+        );
+      await until(counted);
+      // In the second of the last decision, all are denied.
+      await spend();
+      await new Promise((resolve) => setTimeout(resolve, 1200));
+      await limiter.removeOverride(undefined);
+      expect(await judged('rich')).to.deep.equal({
+        key: ['pro true'],
+        list: ['admitted pro true'],
+        ends: [false],
+      });
+    });
+
     it('judges a key by the states that it used, of buckets, too', async () => {
       const tiers = {
         free: ['token-bucket 10/1h burst 2', 'm=5/1h'],
