@@ -1,6 +1,6 @@
 // Views that were untrue: tiers, tenants, and denied keys of limiters that nobody counts.
 import { expect } from 'chai';
-import { memoryStore } from 'headgate';
+import { memoryStore, type Limiter } from 'headgate';
 import { createAdmin } from 'headgate/admin';
 import { sqliteFileOf } from '../../src/stores/sqlite/sqlite.js';
 import { limiterOn } from '../support/stores.js';
@@ -84,10 +84,15 @@ for (const [kind, open] of Object.entries(places))
       await until(async () => (await facts()).some(([, , certain, likely]) => certain && likely));
     });
 
-    it('judges a key that is denied now by the tier that denies it, as a list does', async () => {
+    describe('of tiers with one count', () => {
       const tiers = { free: ['minute=3/1h by account'], pro: ['minute=100/1h by account'] };
-      const limiter = make({ name: 'api', store: place.store, tiers, overrides: true });
-      await known('api');
+      let limiter: Limiter;
+      beforeEach(() => {
+        limiter = make({ name: 'api', store: place.store, tiers, overrides: true });
+        return known('api');
+      });
+
+      /** The likely tiers of an account, as `key` and a list judge it, and whether `key` has the end of a denial. */
       const judged = async (account: string) => {
         const views = await place.admin.key(account, { name: 'api', dimension: 'account' });
         const search = await place.admin.keys({ name: 'api', kinds: ['limited', 'admitted'] });
@@ -96,40 +101,58 @@ for (const [kind, open] of Object.entries(places))
             ? [find]
             : [],
         );
+        const likely = views.filter((view) => view.likely);
         return {
-          key: views.flatMap((view) => (view.likely ? [`${view.tier} ${view.allowed}`] : [])),
-          list: found.map(({ kind, tier, certain }) => `${kind} ${tier} ${certain}`),
-          ends: views.flatMap((view) => (view.likely ? [(view.retryAfterMs ?? 0) > 0] : [])),
+          key: likely.map(({ tier, allowed }) => `${tier} ${allowed}`),
+          list: found.map(({ kind: fact, tier, certain }) => `${fact} ${tier} ${certain}`),
+          ends: likely.map(({ retryAfterMs }) => (retryAfterMs ?? 0) > 0),
         };
       };
-      const isOf = (tier: string) => async () => String((await judged('evil')).key) === tier;
-      const open = { key: ['free false', 'pro true'], list: ['limited free false'], ends: [true, false] };
-      await limiter.consume({ account: 'evil' }, { tier: 'free', cost: 3 });
-      expect(await judged('evil')).to.deep.equal(open);
-      await limiter.consume({ account: 'evil' }, { tier: 'free' });
-      await until(isOf('free false'));
-      expect(await judged('evil')).to.deep.equal({
-        key: ['free false'],
-        list: ['limited free true'],
-        ends: [true],
+
+      it('judges a key that is denied now by the tier that denies it', async () => {
+        await limiter.consume({ account: 'evil' }, { tier: 'free', cost: 3 });
+        expect(await judged('evil')).to.deep.equal({
+          ...{ key: ['free false', 'pro true'], list: ['limited free false'], ends: [true, false] },
+        });
+        await limiter.consume({ account: 'evil' }, { tier: 'free' });
+        await until(async () => (await judged('evil')).key.length === 1);
+        expect(await judged('evil')).to.deep.equal({
+          ...{ key: ['free false'], list: ['limited free true'], ends: [true] },
+        });
       });
-      // An override of all keys denies a customer of tier pro, who has used more than tier free admits.
-      await limiter.overrideAll({ minute: { limit: 5 } });
-      const spend = () => limiter.consume({ account: 'rich' }, { tier: 'pro', cost: 2 });
-      await until(async () => !(await spend()).allowed);
-      const counted = async () =>
-        (await place.admin.traffic({ keys: 20 })).limiters.some(({ keys }) =>
-          keys.some(({ key, denied }) => key === 'rich' && denied > 0),
-        );
-      await until(counted);
-      // In the second of the last decision, all are denied.
-      await spend();
-      await new Promise((resolve) => setTimeout(resolve, 1200));
-      await limiter.removeOverride(undefined);
-      expect(await judged('rich')).to.deep.equal({
-        key: ['pro true'],
-        list: ['admitted pro true'],
-        ends: [false],
+
+      it('judges no key by the denials of an override of all keys that has ended', async () => {
+        await limiter.overrideAll({ minute: { limit: 5 } });
+        const spend = () => limiter.consume({ account: 'rich' }, { tier: 'pro', cost: 2 });
+        await until(async () => !(await spend()).allowed);
+        // In the second of the last decision, all are denied.
+        for (let i = 0; i < 2; i++) {
+          await new Promise((resolve) => setTimeout(resolve, 1200));
+          await spend();
+        }
+        await until(async () => {
+          const { limiters } = await place.admin.traffic({ keys: 20 });
+          return limiters.some(({ keys }) => keys.some(({ key, denied }) => key === 'rich' && denied > 0));
+        });
+        await limiter.removeOverride(undefined);
+        // The account has used 4, and tier free admits 3.
+        expect(await judged('rich')).to.deep.equal({
+          ...{ key: ['pro true'], list: ['admitted pro true'], ends: [false] },
+        });
+      });
+
+      it('judges a key that used more than a tier admits by its newest second', async () => {
+        await limiter.consume({ account: 'moved' }, { tier: 'pro', cost: 4 });
+        await limiter.consume({ account: 'moved' }, { tier: 'pro', cost: 97 });
+        await place.admin.traffic();
+        await new Promise((resolve) => setTimeout(resolve, 1200));
+        // Too much for tier pro, which admitted another request in the same second.
+        expect((await judged('moved')).key).to.deep.equal(['pro true']);
+        await until(async () => {
+          await limiter.consume({ account: 'moved' }, { tier: 'free' });
+          return String((await judged('moved')).key) === 'free false';
+        });
+        expect((await judged('moved')).list).to.deep.equal(['limited free true']);
       });
     });
 
