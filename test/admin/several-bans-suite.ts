@@ -62,6 +62,11 @@ export function severalBansSuite(kind: string, open: () => Promise<Place>): void
         /bans by account, and not by key\. Set `dimension: account`\./,
       );
       expect(await banned()).to.deep.equal(['accounts ada']);
+      // Another ban has ended by then, so the change is not refused.
+      await place.admin.ban('ada', '1h', { name: 'api' });
+      const [api, accounts] = await place.admin.unbanIn(['api', 'accounts'], 'ada');
+      expect([api!.banned, accounts!.banned]).to.deep.equal([1, 0]);
+      expect(accounts!.warnings.map(({ code }) => code)).to.deep.equal(['NO_BAN']);
       const { banned: none } = await place.admin.unban('ada', { name: 'free' });
       expect(none).to.equal(0);
     });
