@@ -17,7 +17,7 @@ import {
 import { KeyFinder } from './finder.js';
 import { LIMIT_FIELDS, type GivenLimits } from './limits.js';
 import { whoseOf } from './owners.js';
-import type { Published } from './published.js';
+import { dimensionsOfBans, type Published } from './published.js';
 import { doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
 import type { Owner, State } from './state.js';
 import { typedKey, wrongArgument, type KeyOptions, type Subject } from './typed-keys.js';
@@ -190,12 +190,15 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     const published = await state.published();
     const typed = typedKey(key, options);
     const unbans: (() => Promise<UnbanResult>)[] = [];
-    for (const name of namesOf(published, names, typed.dimension)) {
+    const scopes = namesOf(published, names, typed.dimension);
+    // If something else changes, a ban of another dimension is a warning.
+    const isSole = scopes.length === 1 && !isFresh;
+    for (const name of scopes) {
       const found = subjectIn(published, name, typed);
       // Checked before the ban ends, so that a wrong argument changes nothing.
       const reset = isFresh ? await prepareReset(key, { ...others, name }) : undefined;
       unbans.push(async () => {
-        const result = await endBan(published, name, found, { note, options });
+        const result = await endBan(published, name, found, { note, options, isSole });
         if (!reset) return result;
         const { policies, warnings: more } = await reset();
         const news = more.filter(({ message }) => result.warnings.every((each) => each.message !== message));
@@ -209,7 +212,7 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     published: Published,
     name: string,
     [subject, doubt]: ReturnType<typeof subjectIn>,
-    { note, options }: Pick<Banning, 'note' | 'options'>,
+    { note, options, isSole }: Pick<Banning, 'note' | 'options'> & { readonly isSole: boolean },
   ): Promise<UnbanResult> {
     const owners = ownersOf(state, name, subject);
     const before = owners.length === 1 ? await state.bans.stateOf(owners[0]!) : undefined;
@@ -219,9 +222,11 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     // Nothing is logged if there was nothing to end.
     const isWorthIt = banned > 0 || (before && before.denials + before.lastBanMs > 0);
     // Of a dimension by which the limiter banned earlier, bans can still be ended.
-    const useless =
-      options.dimension === undefined ? undefined : cannotBan(published, name, subject.dimension);
-    if (!isWorthIt && useless?.code === 'NO_BAN')
+    const useless = isWorthIt ? undefined : cannotBan(published, name, subject.dimension);
+    const isOther =
+      useless?.code === 'NO_BAN' &&
+      (options.dimension !== undefined || dimensionsOfBans(published.scopes.get(name) ?? []).length > 0);
+    if (isOther && (options.dimension !== undefined || isSole))
       throw new HeadgateError('HEADGATE_NO_BANS', `${useless.message} Nothing was changed.`);
     const changes = owners.map((owner) => ({ owner, duration: 0, note }));
     const unnoted = await state.bans.set(
@@ -236,7 +241,12 @@ export function banFunctions({ state, origin }: Context, prepareReset: PrepareRe
     return {
       ...{ name, ...subject, banned, bannedForMs },
       ...(before && { denials: before.denials, lastBanMs: before.lastBanMs }),
-      warnings: warnings(...doubtsOf(published, name), doubt, notNoted(unnoted)),
+      warnings: warnings(
+        ...doubtsOf(published, name),
+        doubt,
+        isOther ? useless : undefined,
+        notNoted(unnoted),
+      ),
     };
   }
 

@@ -1,10 +1,10 @@
 import { checkInteger } from '../common/validate.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { HOUR_MS, MINUTE_MS } from '../stores/counts/times.js';
-import { escapeName, keyTextOf, tenantTextOf } from '../stores/keys.js';
 import { checkKeyOptions, type Context, type NameFilter } from './context.js';
 import type { KeyDenials } from '../stores/counts/denials.js';
 import type { KeyView } from './key-view.js';
+import { countedOwner } from './owners.js';
 import type { KeyOptions } from './typed-keys.js';
 
 /** Options of `denials`. */
@@ -62,21 +62,13 @@ export function denialFunctions(
       views.map((view) => [JSON.stringify([view.name, view.dimension, view.within, view.key]), view]),
     );
     const whose = [...places.values()];
-    const records = await counts.denials(whose.map((view) => ownerOf(view, counts.text)));
+    const records = await counts.denials(whose.map((view) => countedOwner(view, counts.text)));
     return whose
       .flatMap((view, i) => pastOf(view, records[i]!, since - (since % MINUTE_MS)))
       .sort((a, b) => b.last.getTime() - a.last.getTime());
   }
 
   return { denials };
-}
-
-function ownerOf({ name, key, dimension, within }: KeyView, text: Parameters<typeof keyTextOf>[2]): string {
-  const head = `${escapeName(name)}:`;
-  if (within === undefined) return head + keyTextOf(dimension, key, text);
-  const space = within.indexOf(' ');
-  const [by, limitKey] = [within.slice(0, space), within.slice(space + 1)];
-  return head + tenantTextOf(`${by}/${dimension}`, limitKey, `=${key}`, text);
 }
 
 function pastOf(

@@ -1,37 +1,94 @@
+import { lastChangeIn } from '../contract/overrides.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { JudgedKey } from './finds.js';
+import type { CountedKey } from '../stores/counts/traffic-counts.js';
+import { parseOwnerText } from '../stores/keys.js';
+import { whoseState, type Whose } from './owners.js';
 import type { State } from './state.js';
-import { readTraffic } from './traffic.js';
 
-/** The most denied keys of each limiter in the last seconds, if the store counts. They are read once. */
+/** The newest denial of a key by a policy, as processes counted it. */
+export interface RecentDenial {
+  readonly policy: string;
+  /** Whether no request of the key was admitted in the same second. */
+  readonly isTotal: boolean;
+}
+
+/** The decisions on a key in one message of a process. */
+interface Seen {
+  /** The time at which the first of the decisions may have been made, by the store's clock. */
+  readonly from: number;
+  readonly at: number;
+  readonly counts: Readonly<CountedKey>;
+}
+
+/** The age up to which a denial shows the tier of a key, ms. A customer may change its tier. */
+const MAX_AGE_MS = 10_000;
+
+/** The time between two messages of a process, ms. */
+const SECOND_MS = 1000;
+
+/** The time after which every process applies an override of all keys, ms. */
+const CHANGE_MS = 2000;
+
+/** The decisions of the last seconds by key, if the store counts. They are read once. */
 export class DeniedNow {
   readonly #state: State;
-  #denied: Promise<ReadonlySet<string>> | undefined;
+  #seen: Promise<{ readonly now: number; readonly byKey: ReadonlyMap<string, readonly Seen[]> }> | undefined;
+  readonly #changes = new Map<string, Promise<number>>();
 
   constructor(state: State) {
     this.#state = state;
   }
 
-  /** Whether requests of a key are denied by the policy of the verdict. */
-  async has({ name, dimension, key, within, policy }: JudgedKey): Promise<boolean> {
-    this.#denied ??= this.#read();
-    return (await this.#denied).has(
-      JSON.stringify([name, dimension ?? DEFAULT_DIMENSION, key, within, policy]),
-    );
+  /**
+   * The denial of a key in the newest second in which it was counted. Undefined if that second has none, or if an override of all keys began
+   * or ended meanwhile, because other limits denied the key then.
+   */
+  async of(whose: Whose): Promise<RecentDenial | undefined> {
+    this.#seen ??= this.#read();
+    const { now, byKey } = await this.#seen;
+    const seen = byKey.get(idOf(whose)) ?? [];
+    const newest = Math.max(...seen.map(({ at }) => at));
+    const last = seen.filter(({ at }) => at > newest - SECOND_MS);
+    const denial = last.find(({ counts: [, denied, policy] }) => denied > 0 && typeof policy === 'string');
+    if (!denial) return undefined;
+    const { name } = whose;
+    if (typeof name === 'string' && denial.from < (await this.#changedAt(name, now)) + CHANGE_MS)
+      return undefined;
+    return { policy: denial.counts[2]!, isTotal: last.every(({ counts: [admitted] }) => admitted === 0) };
   }
 
-  async #read(): Promise<ReadonlySet<string>> {
+  #changedAt(name: string, now: number): Promise<number> {
+    let changedAt = this.#changes.get(name);
+    if (!changedAt) {
+      changedAt = this.#state.overrides.recordOfAll(name).then(
+        (record) => lastChangeIn(record, now),
+        () => 0,
+      );
+      this.#changes.set(name, changedAt);
+    }
+    return changedAt;
+  }
+
+  async #read() {
+    const byKey = new Map<string, Seen[]>();
     // A user without permission for the counts still gets the verdicts.
-    const { limiters } = await readTraffic(this.#state, { keys: 20, ofPlaces: true }).catch(() => ({
-      limiters: [],
-    }));
-    const denied = limiters.flatMap(({ name, keys }) =>
-      keys
-        .filter((each) => each.denied > 0)
-        .map(({ dimension = DEFAULT_DIMENSION, key, within, policy }) =>
-          JSON.stringify([name, dimension, key, within, policy]),
-        ),
-    );
-    return new Set(denied);
+    const recent = await this.#state.counts?.read().catch(() => undefined);
+    const { now = 0, counts = [] } = recent ?? {};
+    for (const { at, counted } of counts) {
+      if (at <= now - MAX_AGE_MS) continue;
+      const from = at - (counted.ms ?? SECOND_MS);
+      for (const { name, keys } of counted.limiters)
+        for (const [text, own] of Object.entries(keys)) {
+          const owner = parseOwnerText(`x:${text}`);
+          if (!owner) continue;
+          const id = idOf(whoseState({ ...owner, name, text }));
+          const seen = { from, at, counts: own };
+          if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
+        }
+    }
+    return { now, byKey };
   }
 }
+
+const idOf = ({ name, dimension = DEFAULT_DIMENSION, key, within }: Whose): string =>
+  JSON.stringify([name, dimension, key, within]);

@@ -193,12 +193,11 @@ export class KeyFinder {
       if (!byOwner.get(owner)?.push(find)) byOwner.set(owner, [find]);
     }
     const facts: { readonly owner: string; readonly find: JudgedKey }[] = [];
-    for (const [owner, finds] of byOwner)
-      for (const find of factsOf(finds)) {
-        // A key that changed its tier, or was charged beyond the limit, is denied nevertheless.
-        const isDenied = find.kind === 'limited' && !find.likely && (await this.#denied.has(find));
-        facts.push({ owner, find: isDenied ? { ...find, certain: true, likely: true } : find });
-      }
+    for (const [owner, finds] of byOwner) {
+      const isOpen = finds.length > 1 && finds.some(({ kind }) => kind === 'limited');
+      const denial = isOpen ? await this.#denied.of(finds[0]!) : undefined;
+      facts.push(...factsOf(finds, denial).map((find) => ({ owner, find })));
+    }
     for (const { find, owner } of facts)
       if (find.kind === 'limited' && find.likely) this.#found.add(`limited ${owner}`);
     const isNew = ({ find, owner }: (typeof facts)[number]): boolean =>

@@ -18,7 +18,7 @@ export interface JudgedKey extends Whose {
    * another part.
    */
   readonly certain: boolean;
-  /** Whether requests of the key may have this tier. False if its use shows that it has another tier, so it is not denied. */
+  /** Whether requests of the key may have this tier. False if its use, or its last denial, shows that it has another tier. */
   readonly likely: boolean;
   /** The deciding policy. */
   readonly policy: string | null;

@@ -4,11 +4,13 @@ import { compilePolicies } from '../contract/compile-policies.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } from './context.js';
+import { DeniedNow } from './denied-now.js';
 import { outlook, type KeyView } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
 import { dimensionsOfBans, type Published } from './published.js';
 import { setsOf } from './sets.js';
+import { countedOwner, whoseOf } from './owners.js';
 import type { State } from './state.js';
 import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './shared-limits.js';
 import { differing, doubtsOf, subjectIn } from './scope.js';
@@ -97,7 +99,7 @@ export function keyFunctions({ state }: Context) {
           : tenancies.length > 0
             ? []
             : [{ name, dimension, tier, limits: known && ofTier(known, name, tier) }];
-      return withLikely(await Promise.all([...own, ...tenancies].map(viewOf)));
+      return withLikely(state, await Promise.all([...own, ...tenancies].map(viewOf)));
     }
     soleKeyOf(given, options);
     const places = placesIn(published);
@@ -114,7 +116,7 @@ export function keyFunctions({ state }: Context) {
       if (tier !== undefined && place.tier !== undefined && place.tier !== tier) continue;
       views.push(await orUnanswered(place));
     }
-    return withLikely(views);
+    return withLikely(state, views);
   }
 
   return { key };
@@ -127,20 +129,28 @@ function soleKeyOf(given: string, options: KeyOptions): void {
   if (isNetwork) throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
 }
 
-/** Marks the tiers that requests of the key may have: of those whose weight the tenant brought, or of all, those that the use of the key fits. */
-function withLikely(all: readonly Judged[]): KeyView[] {
+/** Marks the tiers that requests of the key may have: of those whose weight the tenant brought, or of all, those that `likelyTiers` finds. */
+async function withLikely(state: State, all: readonly Judged[]): Promise<KeyView[]> {
   const placeOf = ({ view: { name, dimension, within } }: Judged): string =>
     JSON.stringify([name, dimension, within]);
   const places = new Map<string, Judged[]>();
   for (const each of all) if (!places.get(placeOf(each))?.push(each)) places.set(placeOf(each), [each]);
-  const likely = new Set(
-    [...places.values()].flatMap((tiers) => {
-      const some = tiers.filter((each) => each.isOfWeight);
-      const judged = some.length > 0 ? some : tiers;
-      const fits = likelyTiers(judged.map(({ view, states }) => ({ policies: view.policies, states })));
-      return judged.filter((_, i) => fits[i]);
-    }),
-  );
+  const denied = new DeniedNow(state);
+  const denialOf = async (tiers: readonly Judged[]) => {
+    const { text } = state.counts ?? {};
+    const [{ view }] = tiers as [Judged];
+    const isOpen = text && tiers.length > 1 && tiers.some((each) => each.view.allowed === false);
+    const whose = isOpen ? whoseOf(countedOwner(view, text), view.name) : undefined;
+    return whose && denied.of(whose);
+  };
+  const likely = new Set<Judged>();
+  for (const tiers of places.values()) {
+    const some = tiers.filter((each) => each.isOfWeight);
+    const judged = some.length > 0 ? some : tiers;
+    const verdicts = judged.map(({ view, states }) => ({ policies: view.policies, states }));
+    const fits = likelyTiers(verdicts, await denialOf(judged));
+    for (const [i, each] of judged.entries()) if (fits[i]) likely.add(each);
+  }
   return all.map((each) => ({ ...each.view, likely: likely.has(each) }));
 }
 

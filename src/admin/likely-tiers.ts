@@ -1,4 +1,5 @@
 import { drains } from '../contract/compile-policies.js';
+import type { RecentDenial } from './denied-now.js';
 import { useIn, type JudgedKey, type PolicyVerdict } from './finds.js';
 
 /** The verdicts of a tier on a key, with the ids of the states that the policies read. Policies of several tiers may read one state. */
@@ -12,31 +13,44 @@ export type TierFind = JudgedKey & TierVerdicts;
 
 /**
  * Whether requests of a key may have each tier. The store does not record tiers, but a key with state that only one tier uses has that tier,
- * and a key that used more than the limit of a tier has another one.
+ * and a key that used more than the limit of a tier has another one. A key that was denied just now has a tier that denies it.
  *
  * @param tiers the verdicts of each tier on the key
+ * @param denial the newest denial of the key
  */
-export function likelyTiers(tiers: readonly TierVerdicts[]): boolean[] {
+export function likelyTiers(tiers: readonly TierVerdicts[], denial?: RecentDenial): boolean[] {
   const uses = new Map<string, number>();
   for (const { policies, states } of tiers)
     for (const [i, verdict] of policies.entries()) {
       const [{ used }, state] = [useIn(verdict), states[i]!];
       if (used > 0) uses.set(state, Math.max(used, uses.get(state) ?? 0));
     }
-  const fits = tiers.map(({ policies, states }) => {
-    const isOver = policies.some(
-      ({ algorithm, limit }, i) => !drains(algorithm) && (uses.get(states[i]!) ?? 0) > limit,
-    );
-    return !isOver && [...uses.keys()].every((state) => states.includes(state));
-  });
+  const over = tiers.map(({ policies, states }) =>
+    policies.some(({ algorithm, limit }, i) => !drains(algorithm) && (uses.get(states[i]!) ?? 0) > limit),
+  );
+  // A key that used more than a tier admits, and is admitted, has another tier. If it is only denied, it changed its tier, or was charged later.
+  const denying = tiers.map(
+    ({ policies }, i) =>
+      denial !== undefined &&
+      (denial.isTotal || !over[i]) &&
+      policies.some(({ name, remaining, shadow }) => name === denial.policy && remaining < 1 && !shadow),
+  );
+  if (denying.includes(true)) return denying;
+  const fits = tiers.map(
+    ({ states }, i) => !over[i] && [...uses.keys()].every((state) => states.includes(state)),
+  );
   if (fits.includes(true)) return fits;
   // The key had several tiers.
   return tiers.map(({ states }) => states.some((state) => uses.has(state)));
 }
 
-/** The facts about a key, by the verdicts of the tiers: whether it is limited, and otherwise whether it is admitted. */
-export function factsOf(verdicts: readonly TierFind[]): JudgedKey[] {
-  const tiers = likelyTiers(verdicts);
+/**
+ * The facts about a key, by the verdicts of the tiers: whether it is limited, and otherwise whether it is admitted.
+ *
+ * @param newest the newest denial of the key
+ */
+export function factsOf(verdicts: readonly TierFind[], newest?: RecentDenial): JudgedKey[] {
+  const tiers = likelyTiers(verdicts, newest);
   const judged = verdicts.map(({ states: _, ...find }, i): JudgedKey => ({ ...find, likely: tiers[i]! }));
   const denials = judged.filter(({ kind, likely }) => kind === 'limited' && likely);
   const admissions = judged.filter(({ kind, likely }) => kind === 'admitted' && likely);

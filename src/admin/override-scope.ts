@@ -26,7 +26,7 @@ export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNot
 
 const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until', 'unban'];
 
-/** Refuses a missing key or change, because `undefined` stands for all keys and for a removal. */
+/** Refuses a missing key or change, because `undefined` stands for all keys and for a removal, and a key of several dimensions. */
 export function checkWish(wish: OverrideWish): void {
   checkShape('overrideMany', wish, WISH_FIELDS);
   checkBoolean('unban', wish.unban, false);
@@ -36,6 +36,11 @@ export function checkWish(wish: OverrideWish): void {
   ] as const)
     if (!(field in wish))
       throw wrongArgument(`${field}: missing. Pass it, or \`${field}: undefined\` to ${meaning}.`);
+  if (wish.key === undefined || typeof wish.key === 'string') return;
+  throw wrongArgument(
+    'key: not a text. Pass the text, with `dimension` unless it is a key of the default dimension. Only the program can override a tenant ' +
+      'of a shared limit: limiter.override({ provider, tenant }, { weight: 5 }).',
+  );
 }
 
 /** A change with the limiter's key for the typed key. */

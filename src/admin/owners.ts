@@ -2,9 +2,12 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import {
   ALL_KEYS,
   escapeName,
+  keyTextOf,
   kindOfHash,
   parseOwnerText,
+  tenantTextOf,
   type Hash,
+  type KeyText,
   type StateKey,
 } from '../stores/keys.js';
 
@@ -59,4 +62,21 @@ export function whoseOf(text: string, name: string | undefined): Whose | undefin
 /** The text of the key within which another key is counted. */
 export function withinOf({ by, key = '-' }: NonNullable<StateKey['slot']>): string {
   return `${by} ${typeof key === 'string' ? key : `${kindOfHash(key.hash)}:${key.hash}`}`;
+}
+
+/** The owner text of a key in the counts. @param within of a tenant: the dimension and the key of the shared limit */
+export function countedOwner(
+  {
+    name,
+    key,
+    dimension,
+    within,
+  }: Readonly<Record<'name' | 'key' | 'dimension', string>> & { readonly within?: string },
+  text: KeyText,
+): string {
+  const head = `${escapeName(name)}:`;
+  if (within === undefined) return head + keyTextOf(dimension, key, text);
+  const space = within.indexOf(' ');
+  const [by, limitKey] = [within.slice(0, space), within.slice(space + 1)];
+  return head + tenantTextOf(`${by}/${dimension}`, limitKey, `=${key}`, text);
 }

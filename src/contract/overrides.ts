@@ -8,6 +8,7 @@ import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
 import type { ChangeNoteOptions } from './change-note.js';
 import type { CompiledPolicy } from './policy.js';
+import { tenantsOf, visiblePolicies } from './shares.js';
 
 /**
  * The stored text of a key's overrides, next to the key's state: a line per entry, the newest first. An entry begins with its start and end
@@ -170,6 +171,11 @@ class ParsedRecord {
     return policies;
   }
 
+  /** The last time up to now at which an entry began or ended, or 0. */
+  changedAt(now: number): number {
+    return Math.max(0, ...this.#boundaries(0, now));
+  }
+
   #change(policy: CompiledPolicy, entry: OverrideEntry | undefined): CompiledPolicy {
     const limits = entry?.limits.get(policy.id);
     if (!policy.traits.drains) {
@@ -266,6 +272,11 @@ export function entryInForce(record: unknown, now: number): OverrideEntry | unde
   return typeof record === 'string' ? parseRecord(record).now(now) : undefined;
 }
 
+/** The last time up to now at which an override of a record in a store began or ended, ms since the epoch, or 0. */
+export function lastChangeIn(record: unknown, now: number): number {
+  return typeof record === 'string' ? parseRecord(record).changedAt(now) : 0;
+}
+
 /** Whether a part of a record was not written by a limiter. An entry without its times changes nothing. */
 export function isDamaged(record: unknown): boolean {
   return (
@@ -293,7 +304,7 @@ export function parseEntryNote(json: string): EntryNote | undefined {
  * Whether an entry names a policy or a tier of a limiter. Otherwise the entry has no effect.
  *
  * @param sets the policies by tier, with `''` for the policies without a tier
- * @param by the dimension of the key; each tier must have a policy by it. Undefined if the override is of all keys
+ * @param by the dimension of the key, or of the tenant; each tier must have a policy by it. Undefined if the override is of all keys
  */
 export function isEffective(
   { revision, limits, json }: OverrideEntry,
@@ -310,7 +321,10 @@ export function isEffective(
     (set) => by === undefined || set.some((policy) => policy.by === by),
   );
   if (tier !== undefined) return sets.has(tier) && isRead;
-  return change !== undefined && [...sets.values()].every((set) => set.length <= 1);
+  const changed = [...sets.values()].map((set) =>
+    visiblePolicies(set).filter((policy) => by === undefined || policy.by === by || tenantsOf(policy) === by),
+  );
+  return change !== undefined && changed.flat().length > 0 && changed.every((some) => some.length <= 1);
 }
 
 /** The overrides that a caller has already applied to the policies of a question. */

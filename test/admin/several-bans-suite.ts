@@ -53,6 +53,24 @@ export function severalBansSuite(kind: string, open: () => Promise<Place>): void
       expect(await banned()).to.deep.equal(['accounts ada', 'api b', 'login b']);
     });
 
+    it('an unban names the dimension of the bans, as a ban does', async () => {
+      await place.admin.ban('ada', '1h', { name: 'accounts', dimension: 'account' });
+      const unban = (fresh: boolean) => place.admin.unban('ada', { name: 'accounts', fresh });
+      const error = await unban(false).catch((thrown: Error) => thrown);
+      expect(error).to.include({ code: 'HEADGATE_NO_BANS' });
+      expect((error as Error).message).to.match(
+        /bans by account, and not by key\. Set `dimension: account`\./,
+      );
+      expect(await banned()).to.deep.equal(['accounts ada']);
+      // Another ban has ended by then, so the change is not refused.
+      await place.admin.ban('ada', '1h', { name: 'api' });
+      const [api, accounts] = await place.admin.unbanIn(['api', 'accounts'], 'ada');
+      expect([api!.banned, accounts!.banned]).to.deep.equal([1, 0]);
+      expect(accounts!.warnings.map(({ code }) => code)).to.deep.equal(['NO_BAN']);
+      const { banned: none } = await place.admin.unban('ada', { name: 'free' });
+      expect(none).to.equal(0);
+    });
+
     it('an unban keeps the charges, and forgets them with fresh', async () => {
       const api = make({ name: 'api', limit: 2, window: '1h', ban: {}, overrides: true });
       for (const fresh of [false, true]) {

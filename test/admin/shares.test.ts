@@ -68,6 +68,20 @@ for (const [kind, open] of Object.entries(places))
       expect(await place.admin.tenants({ name: 'other' })).to.deep.equal([]);
     });
 
+    it('names the method of the program that overrides the weight of a tenant', async () => {
+      const policies = ['p=100/1h by provider share tenant'];
+      make({ name: 'llm', store: place.store, policies, overrides: true });
+      await known('llm');
+      const key = { provider: 'openai', tenant: 'acme' } as never;
+      const error = await place.admin
+        .override(key, { weight: 5 }, { name: 'llm' })
+        .catch((thrown: Error) => thrown);
+      expect(error).to.include({ code: 'HEADGATE_INVALID_ARGUMENT' });
+      expect((error as Error).message).to.match(
+        /^key: not a text\. .* limiter\.override\(\{ provider, tenant \}/,
+      );
+    });
+
     it('sums the requests of a tenant over all policies, and names the one that denies', async () => {
       const policies = ['tokens=300/1h by provider share tenant', 'pace=5/1h by tenant'];
       const limiter = make({ name: 'chat', store: place.store, policies });

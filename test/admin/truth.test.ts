@@ -1,6 +1,6 @@
 // Views that were untrue: tiers, tenants, and denied keys of limiters that nobody counts.
 import { expect } from 'chai';
-import { memoryStore } from 'headgate';
+import { memoryStore, type Limiter } from 'headgate';
 import { createAdmin } from 'headgate/admin';
 import { sqliteFileOf } from '../../src/stores/sqlite/sqlite.js';
 import { limiterOn } from '../support/stores.js';
@@ -82,6 +82,78 @@ for (const [kind, open] of Object.entries(places))
       // A customer that changed to tier free still has the state of tier pro.
       expect((await limiter.consume('pro', { tier: 'free' })).allowed).to.equal(false);
       await until(async () => (await facts()).some(([, , certain, likely]) => certain && likely));
+    });
+
+    describe('of tiers with one count', () => {
+      const tiers = { free: ['minute=3/1h by account'], pro: ['minute=100/1h by account'] };
+      let limiter: Limiter;
+      beforeEach(() => {
+        limiter = make({ name: 'api', store: place.store, tiers, overrides: true });
+        return known('api');
+      });
+
+      /** The likely tiers of an account, as `key` and a list judge it, and whether `key` has the end of a denial. */
+      const judged = async (account: string) => {
+        const views = await place.admin.key(account, { name: 'api', dimension: 'account' });
+        const search = await place.admin.keys({ name: 'api', kinds: ['limited', 'admitted'] });
+        const found = (await all(search)).flatMap((find) =>
+          (find.kind === 'limited' || find.kind === 'admitted') && find.key === account && find.likely
+            ? [find]
+            : [],
+        );
+        const likely = views.filter((view) => view.likely);
+        return {
+          key: likely.map(({ tier, allowed }) => `${tier} ${allowed}`),
+          list: found.map(({ kind: fact, tier, certain }) => `${fact} ${tier} ${certain}`),
+          ends: likely.map(({ retryAfterMs }) => (retryAfterMs ?? 0) > 0),
+        };
+      };
+
+      it('judges a key that is denied now by the tier that denies it', async () => {
+        await limiter.consume({ account: 'evil' }, { tier: 'free', cost: 3 });
+        expect(await judged('evil')).to.deep.equal({
+          ...{ key: ['free false', 'pro true'], list: ['limited free false'], ends: [true, false] },
+        });
+        await limiter.consume({ account: 'evil' }, { tier: 'free' });
+        await until(async () => (await judged('evil')).key.length === 1);
+        expect(await judged('evil')).to.deep.equal({
+          ...{ key: ['free false'], list: ['limited free true'], ends: [true] },
+        });
+      });
+
+      it('judges no key by the denials of an override of all keys that has ended', async () => {
+        await limiter.overrideAll({ minute: { limit: 5 } });
+        const spend = () => limiter.consume({ account: 'rich' }, { tier: 'pro', cost: 2 });
+        await until(async () => !(await spend()).allowed);
+        // In the second of the last decision, all are denied.
+        for (let i = 0; i < 2; i++) {
+          await new Promise((resolve) => setTimeout(resolve, 1200));
+          await spend();
+        }
+        await until(async () => {
+          const { limiters } = await place.admin.traffic({ keys: 20 });
+          return limiters.some(({ keys }) => keys.some(({ key, denied }) => key === 'rich' && denied > 0));
+        });
+        await limiter.removeOverride(undefined);
+        // The account has used 4, and tier free admits 3.
+        expect(await judged('rich')).to.deep.equal({
+          ...{ key: ['pro true'], list: ['admitted pro true'], ends: [false] },
+        });
+      });
+
+      it('judges a key that used more than a tier admits by its newest second', async () => {
+        await limiter.consume({ account: 'moved' }, { tier: 'pro', cost: 4 });
+        await limiter.consume({ account: 'moved' }, { tier: 'pro', cost: 97 });
+        await place.admin.traffic();
+        await new Promise((resolve) => setTimeout(resolve, 1200));
+        // Too much for tier pro, which admitted another request in the same second.
+        expect((await judged('moved')).key).to.deep.equal(['pro true']);
+        await until(async () => {
+          await limiter.consume({ account: 'moved' }, { tier: 'free' });
+          return String((await judged('moved')).key) === 'free false';
+        });
+        expect((await judged('moved')).list).to.deep.equal(['limited free true']);
+      });
     });
 
     it('judges a key by the states that it used, of buckets, too', async () => {

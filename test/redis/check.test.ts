@@ -514,11 +514,47 @@ describe('a server that is too old', () => {
         await before.close();
         const after = createLimiter({ ...options, algorithm: 'gcra' });
         await after.override('eva', { limit: 9 });
-        assert.deepEqual(await ofOverrides(store), ['warning api:ada.']);
+        assert.deepEqual(await ofOverrides(store), ['warning api: ada']);
         await client.set('hg:{api:ada}o1', 'garbage');
-        assert.deepEqual(await ofOverrides(store), ['warning api:ada.']);
+        assert.deepEqual(await ofOverrides(store), ['warning api: ada']);
         await after.close();
         assert.deepEqual(await ofOverrides(store), []);
+        client.disconnect();
+      },
+    ));
+
+  it('reports no weight of a tenant, and names the keys of others with their dimensions', () =>
+    onServer(
+      {},
+      () => {},
+      async (port) => {
+        const client = new Redis({ port, ...recommended });
+        const store = redisStore(client);
+        const options = { name: 'api', store, overrides: true, warnings: false } as const;
+        const shared = ['q=800/1m by provider share tenant', 'n=9/1m by account'];
+        const before = createLimiter({ ...options, policies: shared });
+        const acme = { provider: 'openai', tenant: 'acme {1}' };
+        await before.override(acme, { weight: 5 });
+        await before.override({ ...acme, tenant: 'globex' }, { q: { weight: 5 } });
+        // A new window of the only policy by its dimension.
+        await before.override({ account: 'ada' }, '5/1h');
+        assert.deepEqual(await ofOverrides(store), ['ok']);
+        await before.close();
+        const after = createLimiter({ ...options, policies: ['p=800/1m by provider', 'm=9/1m by user'] });
+        const idle = [
+          'tenant globex in provider openai',
+          'tenant acme {1} in provider openai',
+          'account ada',
+        ];
+        const [found] = await ofOverrides(store);
+        assert.deepEqual(
+          found!
+            .split(/warning api: |, api: /)
+            .slice(1)
+            .sort(),
+          idle.sort(),
+        );
+        await after.close();
         client.disconnect();
       },
     ));
@@ -526,7 +562,7 @@ describe('a server that is too old', () => {
   async function ofOverrides(store: { check(): Promise<readonly Finding[]> }): Promise<string[]> {
     const findings = (await store.check()).filter(({ code }) => code === 'overrides');
     return findings.map(({ level, message }) =>
-      level === 'ok' ? level : `${level} ${/: (api:\S+)/.exec(message)![1]!}`,
+      level === 'ok' ? level : `${level} ${/: (api: [^.]+)/.exec(message)![1]!}`,
     );
   }
 });

@@ -12,8 +12,9 @@ const UNITS: readonly [string, number][] = [
 /** `1234567` as `1,234,567`. */
 export const count = (n: number): string => n.toLocaleString('en-US');
 
-/** `1 client`, `2 clients`. */
-export const many = (n: number, thing: string): string => `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
+/** `1 client`, `2 clients`, `2 processes`. */
+export const many = (n: number, thing: string): string =>
+  `${count(n)} ${thing}${n === 1 ? '' : thing.endsWith('s') ? 'es' : 's'}`;
 
 /** A duration for people: the two largest units, rounded up. */
 export function duration(ms: number): string {

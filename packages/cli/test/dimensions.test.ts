@@ -129,6 +129,11 @@ for (const kind of serverKinds) {
       expect((await headgate(['list', ...of])).stdout).to.match(/^account ada +banned/m);
       expect((await jsonLines('bans', 'log', ...of))[0]).to.include({ key: 'ada', dimension: 'account' });
       const exported = (await headgate(['bans', 'export', ...of])).stdout;
+      const unnamed = await headgate(['unban', 'ada', ...of]);
+      expect([unnamed.code, unnamed.stdout]).to.deep.equal([5, '']);
+      expect(unnamed.stderr).to.contain('bans by account, and not by key. Set --dimension account.');
+      const fresh = await headgate(['unban', 'ada', '--fresh', ...of]);
+      expect([fresh.code, /--dimension account/.test(fresh.stderr)]).to.deep.equal([0, true]);
       await json('unban', 'ada', '--dimension', 'account', ...of);
       expect(await limiter.peek({ account: 'ada' })).to.include({ allowed: true });
       await headgate(['bans', 'import', '-', ...where], { stdin: Readable.from([exported]) });

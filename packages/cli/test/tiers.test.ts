@@ -135,6 +135,18 @@ for (const kind of serverKinds) {
         .and.match(/^api \(tier pro\) +user:1 +allowed +- +m: 85 of 100 per 1m, burst: 15 of 20 per 1h +-$/m);
     });
 
+    it('key and list know the tier of a key that it denies now', async () => {
+      const key = async () => (await headgate(['key', 'evil', ...where])).code;
+      await limiter.consume('evil', { cost: 10, tier: 'free' });
+      expect(await key()).to.equal(0);
+      await limiter.consume('evil', { tier: 'free' });
+      while ((await key()) !== 3) await new Promise((resolve) => setTimeout(resolve, 50));
+      const { stdout } = await headgate(['list', '--limited', ...where]);
+      expect(stdout)
+        .to.match(/^evil +limited in tier free +m /m)
+        .and.contain('\n1 limited; ');
+    });
+
     it('reset forgets one tier, or all', async () => {
       const reset = async (...more: string[]) => {
         const done = (await json('reset', 'user:1', '--name', 'api', ...where, ...more)) as {

@@ -2,7 +2,9 @@
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import { lengthOf } from '../src/commands/ban.js';
+import { columnsFor } from '../src/commands/list-rows.js';
 import { endOf } from '../src/commands/override.js';
+import { many } from '../src/format.js';
 import { createIo } from '../src/io.js';
 import { headgate } from './cli.js';
 import { escape, jsonInHtml } from '../src/replay/report-page.js';
@@ -27,6 +29,28 @@ describe('the end of an override', () => {
       expect(endOf(other, now)).to.equal(other);
   });
 });
+
+describe('numbers', () => {
+  it('of things have their plural', () => {
+    expect([many(1, 'process'), many(2, 'process'), many(2000, 'key')]).to.deep.equal([
+      ...['1 process', '2 processes', '2,000 keys'],
+    ]);
+  });
+
+  it('of a tenant that used more than its share name no part above 100 %', () => {
+    const { policy } = columnsFor({ io: createIo(streamsOf({}, false), [], false), isByUse: true });
+    const find = (used: number) =>
+      ({ kind: 'admitted', policies: [{ name: 'q', limit: 800, remaining: 0, share: 71, used }] }) as never;
+    expect(policy!(find(71))).to.equal('q: 71 of 71 used (100 %)');
+    expect(policy!(find(72))).to.equal('q: 72 used, 1 more than its share of 71 now');
+  });
+});
+
+/** The streams of a process with an environment. */
+const streamsOf = (env: Record<string, string>, isTTY: boolean) => {
+  const stdout = Object.assign(new PassThrough(), { isTTY });
+  return { stdin: new PassThrough(), stdout, stderr: new PassThrough(), env, cwd: '.' };
+};
 
 describe('a key that begins with a dash', () => {
   for (const command of ['peek', 'key', 'reset', 'ban', 'unban', 'override'])
@@ -62,11 +86,8 @@ describe('the help in a terminal of 60 columns', () => {
 
 describe('colours', () => {
   it('are for terminals, unless NO_COLOR or FORCE_COLOR say otherwise', () => {
-    const colours = (env: Record<string, string>, isTTY: boolean) => {
-      const stdout = Object.assign(new PassThrough(), { isTTY });
-      const streams = { stdin: new PassThrough(), stdout, stderr: new PassThrough(), env, cwd: '.' };
-      return createIo(streams, [], false).colors.isColorSupported;
-    };
+    const colours = (env: Record<string, string>, isTTY: boolean) =>
+      createIo(streamsOf(env, isTTY), [], false).colors.isColorSupported;
     expect([colours({}, true), colours({}, false)]).to.deep.equal([true, false]);
     expect([colours({ FORCE_COLOR: '1' }, false), colours({ FORCE_COLOR: '0' }, true)]).to.deep.equal([
       true,

@@ -1,7 +1,10 @@
 import { DOCS } from '../../common/errors.js';
+import { printable } from '../../common/printable.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { entryInForce, isDamaged, isEffective } from '../../contract/overrides.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { ALL_KEYS, escapeName, parseOwnerText } from '../../stores/keys.js';
+import { tenantDimension, tenantsOf } from '../../contract/shares.js';
+import { ALL_KEYS, escapeName, kindOfHash, parseOwnerText, type StateKey } from '../../stores/keys.js';
 import { plainWords } from '../../stores/store-error.js';
 import { overrideIndexKey, recordKey } from './record-keys.js';
 
@@ -37,8 +40,10 @@ export async function findEffectless(
       const limiter = live.find(({ name }) => owner.startsWith(`${escapeName(name)}:`));
       const record: unknown = limiter && (await send('GET', recordKey(prefix, owner)));
       const entry = entryInForce(record, Date.now());
-      const by = owner.endsWith(`:${ALL_KEYS}`) ? undefined : parseOwnerText(owner)?.by;
-      if (isDamaged(record) || (entry && !isEffective(entry, limiter!.sets, by))) idle.push(owner);
+      const key = owner.endsWith(`:${ALL_KEYS}`) ? undefined : parseOwnerText(owner);
+      const by = key && dimensionIn(limiter?.sets, key);
+      if (isDamaged(record) || (entry && !isEffective(entry, limiter!.sets, by)))
+        idle.push(`${printable(limiter!.name)}: ${key ? shownKey(key) : 'all keys'}`);
     }
     if (idle.length === 0)
       return { level: 'ok', code: 'overrides', message: 'Every override fits the policies of its limiter.' };
@@ -51,4 +56,26 @@ export async function findEffectless(
     const words = error instanceof Error ? plainWords(error.message) : String(error);
     return warning(`The overrides cannot be read: ${words}`);
   }
+}
+
+type Place = Pick<StateKey, 'by' | 'key' | 'slot'>;
+
+/** The dimension of a key. A key within the key of a shared limit is a tenant, unless the limiter has slots. */
+function dimensionIn(sets: LiveLimiter['sets'] = new Map(), { by, slot }: Place): string {
+  const tenants = slot && tenantDimension(slot.by, by);
+  const isTenant =
+    tenants !== undefined &&
+    [...sets.values()].some((set) => set.some((policy) => tenantsOf(policy) === tenants));
+  return isTenant ? tenants : by;
+}
+
+/** A key for people, with its dimension, and with the key within which it is counted. */
+function shownKey({ by, key, slot }: Place): string {
+  const text = (own: StateKey['key'] = '-'): string =>
+    printable(typeof own === 'string' ? own : `${kindOfHash(own.hash)}:${own.hash}`);
+  return [
+    ...(by === DEFAULT_DIMENSION ? [] : [by]),
+    text(key),
+    ...(slot ? [`in ${slot.by} ${text(slot.key)}`] : []),
+  ].join(' ');
 }

@@ -39,6 +39,9 @@ export const columnsFor = ({ io: { colors }, isByUse }: Look): Table<KeyVerdictF
 /** The use of a policy: of how many units, and the part of them. */
 function useText(verdict: PolicyVerdict): string {
   const { used, quota } = useIn(verdict);
+  // The share of a tenant shrinks when other tenants become heavy.
+  if (used > quota)
+    return `${verdict.name}: ${used} used, ${used - quota} more than its share of ${quota} now`;
   return `${verdict.name}: ${used} of ${quota} used (${share(used, quota)})`;
 }
 
