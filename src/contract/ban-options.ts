@@ -89,7 +89,6 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
   return Object.freeze({ after, within, first, factor: Math.round(factor * 1000), max });
 }
 
-/** The options as text, for messages. */
 export function banText({ after, within, first, factor, max }: CompiledBan): string {
   const often = after === 0 ? 'by hand' : `after ${after} denials within ${toText(within)}`;
   return `ban ${often} for ${toText(first)}, factor ${factor / 1000}, max ${toText(max)}`;

@@ -6,7 +6,6 @@ import type { Store } from './store.js';
 
 /** Published on `headgate:decision`: each decision that a limiter reports, including decisions of shadows and lists. A request that waits is reported once, at the end of its wait. */
 export interface DecisionMessage {
-  /** The limiter's name. */
   readonly limiter: string;
   /** The tier of the deciding policies, also if set by an override. `undefined` without a tier. */
   readonly tier: string | undefined;

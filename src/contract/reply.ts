@@ -76,7 +76,6 @@ export function replyWith(verdicts: Verdicts, now = Date.now(), step = 0): Reply
   return { now, step, ban: 0, verdicts };
 }
 
-/** An answer without verdicts. */
 export function unanswered(now?: number, step?: number): Reply {
   return replyWith([], now, step);
 }

@@ -29,7 +29,6 @@ type Kind =
 /** The most variants of a kind that are kept for a set. */
 const MAX_VARIANTS = 1000;
 
-/** The relations of a set to others. */
 interface Kin {
   readonly variants: Map<Kind, Map<string | number, PolicySet>>;
   /** The set of which it is a variant. */

@@ -23,7 +23,6 @@ export interface Feature {
   readonly kernels?: readonly AnyKernel[];
   /** The option of a request by which it has the feature. Absent if all requests of a set have it. */
   readonly option?: RequestOption;
-  /** Whether the decisions by a set have the feature. */
   appliesTo(set: PolicySet): boolean;
   /** Whether `evaluate-single.lua` can decide by a set of a single policy with the feature. */
   isInSingle?(set: PolicySet): boolean;
@@ -110,7 +109,6 @@ export interface Feature {
   chargesDenied?(policy: CompiledPolicy): boolean;
   /** Runs after such a charge to the i-th policy, before `charged`. In Lua the section `charged_denied`. */
   chargedDenied?(place: Place, i: number, cost: number, now: number): void;
-  /** Forgets the charges of a key. */
   reset?(place: Place): void;
   /** Runs for each answer of a store, even if the caller no longer waits. */
   answered?(subject: Subject, reply: Partial<Reply>): void;
@@ -118,7 +116,6 @@ export interface Feature {
 
 /** The scripts of a feature that operators change by hand, for a check of the permissions. */
 export interface ByHand {
-  /** Whether a limiter has the feature. */
   isOf(limiter: Announcement): boolean;
   /** The scripts that change the state of a key. */
   readonly scripts: readonly string[];
@@ -210,6 +207,5 @@ export interface Place {
   isFull(now: number): boolean;
   /** The value of `Reply.full` for a query that the policies admit but for which there is no room. */
   full(now: number): number;
-  /** Stores the end of the key's denial. */
   deny(until: number): void;
 }

@@ -17,7 +17,6 @@ export const FEATURES: readonly Feature[] = [overrides, ids, bans, attempts, slo
 /** The options of single requests by which they have a feature. */
 const OPTIONS = FEATURES.flatMap(({ option }) => option ?? []);
 
-/** The names of these options. */
 export const OPTION_NAMES: readonly string[] = OPTIONS.map(({ name }) => name);
 
 /** The bits of the kinds of requests that the store must see. */

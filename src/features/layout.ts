@@ -24,7 +24,6 @@ const READERS = {
     `local ${name} = { nil, nil }\nfor i = 1, count do ${name}[i] = ARGV[at + i - 1] + 0 end\nat = at + count\n`,
 };
 
-/** The arguments as they are sent. */
 export function argsBy<From>(
   layout: Layout<From> | undefined,
   from: From,
@@ -60,7 +59,6 @@ export function pushRequestArgs(
     for (const query of queries) to.push(String(of(query, options)));
 }
 
-/** The kinds of arguments. */
 export const text = <From>(of: Argument<From>['of']): Argument<From> => ({ kind: 'text', of });
 export const number = <From>(of: Argument<From>['of']): Argument<From> => ({ kind: 'number', of });
 export const list = <From>(of: Argument<From>['of']): Argument<From> => ({ kind: 'list', of });

@@ -183,7 +183,6 @@ function isByKey({ dimensions }: PolicySet): boolean {
   return dimensions ? plainDimensions(dimensions.names).includes(DEFAULT_DIMENSION) : true;
 }
 
-/** The quota of an adapter without any quota option. */
 const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
 
 function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {

@@ -67,7 +67,6 @@ const DIALECTS = [
   'legacy-seconds',
 ] as const satisfies HeaderDialect[];
 
-/** The dialects of the option `headers`, unless the user passes others. */
 export const DEFAULT_DIALECTS: readonly HeaderDialect[] = ['draft-6', 'draft-11'];
 
 /**

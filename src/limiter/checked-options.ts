@@ -7,7 +7,6 @@ import type { FirstQuestion } from './setup-checks.js';
 import type { Enabled } from './enabled.js';
 import type { Tiers } from './tiers.js';
 
-/** The options of a limiter after they were checked. */
 export interface CheckedOptions {
   readonly set: PolicySet;
   readonly tiers: Tiers;

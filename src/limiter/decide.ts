@@ -62,7 +62,6 @@ export class Decider {
   /** The account through which decisions change their charges later. */
   readonly account: Account;
   readonly slots = new ProcessSlots();
-  /** The turns given ahead of time. */
   readonly turns = new ReservedTurns();
   readonly #name: string;
   readonly #tiers: Tiers;

@@ -123,7 +123,9 @@ export class LiveLimits {
     const own = this.setFor(key, set);
     // Questions by a plan without a limit read no record, so a key's other tier would be unknown.
     if (own === set && set.policies.length > 0) return set;
-    const unread = this.#unreadBy(own).filter((by) => hasKeyOf(key, by));
+    const unread = this.#unreadBy(own).filter((by) =>
+      typeof key === 'string' ? by === DEFAULT_DIMENSION : key[by] !== undefined,
+    );
     if (unread.length === 0) return own;
     const subject = this.#subjectOf(key);
     const answers = unread.map((by) => this.#records.read({ subject, by }));
@@ -237,10 +239,6 @@ function changesIn(
   return Object.fromEntries(
     read.map(([record, now], i) => [dimensions[i]!, clientChangeOf(entryInForce(record, now), unknown)]),
   );
-}
-
-function hasKeyOf(key: Key, by: string): boolean {
-  return typeof key === 'string' ? by === DEFAULT_DIMENSION : key[by] !== undefined;
 }
 
 function keyText(key: Key): string {

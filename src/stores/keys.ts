@@ -169,12 +169,6 @@ export class KeyMaker {
     for (const at of new Set(this.#at)) to.push(`${heads[at]!}}${tag}`);
   }
 
-  /** A key with a tag for each policy, which is the same for policies of a dimension. */
-  tagged(key: Keys, tag: string): string[] {
-    const heads = this.#heads(key);
-    return this.#at.map((at) => `${heads[at]!}}${tag}`);
-  }
-
   policies(key: Keys): string[] {
     const heads = this.#heads(key);
     return this.#tails.map((tail, i) => heads[this.#at[i]!]! + tail);

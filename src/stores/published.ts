@@ -5,7 +5,6 @@ import type { CompiledPolicy } from '../contract/policy.js';
 import { VERSION } from '../common/version.js';
 import type { Announcement } from '../contract/announcement.js';
 
-/** A limiter in its published form. */
 export interface PublishedLimiter {
   readonly name: string;
   /** The policies for requests without a tier, as text. */

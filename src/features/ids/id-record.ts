@@ -1,6 +1,5 @@
 import type { FirstDecision } from '../../contract/first-decision.js';
 
-/** The tag of the ids of requests. */
 export const ID_TAG = 'Q2:';
 
 /** The memory of a charged request with an id. */

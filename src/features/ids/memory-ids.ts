@@ -37,7 +37,6 @@ interface Ids {
   readonly owners: Ending<string>;
 }
 
-/** The ids of requests, by limiter name. */
 export class RequestIds {
   readonly #most: number;
   readonly #ids = new Map<string, Ids>();

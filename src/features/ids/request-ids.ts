@@ -8,16 +8,13 @@ import { factOf } from '../../contract/variant.js';
 import { refusal } from '../../contract/together.js';
 import { areVerdicts } from '../../contract/verdicts.js';
 
-/** The longest id of a request. */
 const MAX_ID_LENGTH = 255;
 
 /** The time for which an id is remembered if the limiter does not set one, ms. */
 const DEFAULT_LIFE_MS = 600_000;
 
-/** The most repetitions that a limiter can set. */
 export const MAX_REPEATS = 1e6;
 
-/** The repetitions of an id if the limiter does not set their number. */
 const DEFAULT_REPEATS = 5;
 
 /** The costs of a decision as {@link FirstDecision} has them. */
@@ -81,7 +78,6 @@ export function idLifeOf({ idsFor }: PolicySet): number {
   return idsFor ?? DEFAULT_LIFE_MS;
 }
 
-/** The most repetitions of an id by a set. */
 export function repeatsOf({ repeats }: PolicySet): number {
   return repeats ?? DEFAULT_REPEATS;
 }

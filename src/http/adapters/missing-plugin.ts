@@ -2,7 +2,6 @@ import { subscribe } from 'node:diagnostics_channel';
 import { hasQuota } from '../options.js';
 import { warnOnce } from '../../common/warnings.js';
 
-/** The part of a Fastify context that is needed here. */
 interface Context {
   hasDecorator(name: string): boolean;
   addHook(name: 'onRoute', hook: (this: Context, route: { url: string; config?: object }) => void): unknown;
@@ -20,6 +19,7 @@ export function watchForRoutes(isLimited: (context: Context) => boolean): void {
     const routes: { url: string; context: Context }[] = [];
     fastify.addHook('onRoute', function ({ url, config }) {
       const settings: unknown = (config as { rateLimit?: unknown } | undefined)?.rateLimit;
+      const saysQuota = (each: unknown) => typeof each === 'object' && each !== null && hasQuota(each);
       if ([settings].flat().some(saysQuota)) routes.push({ url, context: this });
     });
     fastify.addHook('onReady', (done) => {
@@ -37,8 +37,4 @@ export function watchForRoutes(isLimited: (context: Context) => boolean): void {
       done();
     });
   });
-}
-
-function saysQuota(settings: unknown): boolean {
-  return typeof settings === 'object' && settings !== null && hasQuota(settings);
 }

@@ -1,4 +1,3 @@
-/** A route, as described by the router. */
 export interface Route {
   readonly method: string | string[];
   readonly url: string;

@@ -91,7 +91,6 @@ export function asInLine(made: PolicySet, of: PolicySet): PolicySet {
   return originOf(of, 'line') ? withLine(made, () => line, JSON.stringify([line.id, line.params])) : made;
 }
 
-/** The part of a query that users see. */
 export function visibleQuery<Q extends Query>(query: Q): Q {
   const set = outOfLine(query.set);
   return { ...query, set, costs: query.costs?.slice(0, set.policies.length) };

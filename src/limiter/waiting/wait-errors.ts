@@ -21,7 +21,6 @@ export function deniedError(decision: Decision): HeadgateError {
   return new HeadgateError('HEADGATE_DENIED', `${show(key)} is denied: ${reason}.${again}`, { decision });
 }
 
-/** The error for a caller that gave up. */
 export function abortedError(signal: AbortSignal | undefined): HeadgateError {
   return new HeadgateError('HEADGATE_ABORTED', 'The wait was aborted.', { cause: signal?.reason });
 }

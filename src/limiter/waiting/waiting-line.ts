@@ -31,7 +31,6 @@ export class WaitingLine extends WaitingQueue<Waiter> {
     return link;
   }
 
-  /** Adds a waiter. @returns its link */
   join(waiter: Waiter, before: Link<Waiter> | undefined): Link<Waiter> {
     const after = before ? before.after : this.first;
     const link = this.insert(waiter, before);

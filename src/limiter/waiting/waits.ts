@@ -75,7 +75,6 @@ export class Waits {
     return { waiting: this.#room?.size ?? 0, held: this.#held?.size ?? 0, maxWaiting };
   }
 
-  /** See `limiter.wait`. */
   wait(key: Key, options: WaitOptions): Promise<Decision> {
     // The shape is checked below.
     warnOfSeconds('timeout', (options as WaitOptions | null)?.timeout, undefined, this.#setup.warn);
@@ -190,7 +189,6 @@ export class Waits {
     return waitMs < retryAfterMs ? denial.deniedFor(reason, Math.max(1, Math.ceil(waitMs))) : denial;
   }
 
-  /** See `limiter.hold`. */
   async hold(decision: Decision, options: HoldOptions): Promise<Decision> {
     checkShape('options', options, ['signal']);
     checkSignal(options.signal);

@@ -31,7 +31,6 @@ const MAX_LIMITERS = 100;
 /** The decisions of a second whose keys are all counted. Beyond them keys are sampled. */
 const MAX_COUNTED_KEYS = 500;
 
-/** The time between two messages, ms. */
 const SEND_INTERVAL_MS = 1000;
 
 /** The time between two additions to the history, ms, because each field costs the server as much as a message. */

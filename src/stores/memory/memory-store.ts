@@ -32,13 +32,11 @@ import { ownerText } from '../keys.js';
 import { configurationOf, describe } from '../published.js';
 import { MemoryTable } from './table.js';
 
-/** The data that a store keeps about a policy set. */
 interface SetData {
   readonly views: readonly View[];
   readonly places: readonly MemoryPlace[];
 }
 
-/** The checked options of a store. */
 interface MemorySettings {
   readonly clock: Clock | undefined;
   readonly maxKeys: number;

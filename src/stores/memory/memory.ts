@@ -7,7 +7,6 @@ import type { MemoryStore, MemoryStoreOptions } from './options.js';
 
 export type { MemoryStore, MemoryStoreOptions } from './options.js';
 
-/** The rows of `MemoryStoreOptions`. */
 export const MEMORY_TABLE = {
   clock: fn(),
   maxKeys: integer(100, 16e6, 1e6),

@@ -64,7 +64,6 @@ export class MemoryPage {
     this.#most = Math.floor(MAX_LOAD * this.rows);
   }
 
-  /** Keys that have a row. */
   get size(): number {
     return this.#size;
   }

@@ -74,7 +74,6 @@ export class MemoryTable {
     this.#directory = [...this.#pages];
   }
 
-  /** The number of keys that have a row. */
   get size(): number {
     return this.#size;
   }

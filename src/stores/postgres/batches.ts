@@ -165,7 +165,9 @@ export class Batches {
 
   /** @param updates of the transaction. Without any, the connection was not fit for one */
   #fail(updates: readonly Queued[], error: unknown): void {
-    const { cause, isUndone, isLost } = error instanceof Failure ? error : notOfServer(error);
+    // Any other error, such as a missing table, came before the commit.
+    const failure = error instanceof Failure ? error : { cause: error, isUndone: true, isLost: false };
+    const { cause, isUndone, isLost } = failure;
     if (!isLost) this.#table.uncheck();
     if (updates.length === 0) updates = this.#queue.splice(0);
     if (isLost) updates = this.#requeue(updates);
@@ -223,11 +225,6 @@ export class Batches {
 
 function isAbandoned({ askers }: Update): boolean {
   return askers.length > 0 && askers.every(({ subject }) => subject.call?.abandoned);
-}
-
-/** An error before the commit that is not the server's, such as a missing table. */
-function notOfServer(cause: unknown): Pick<Failure, 'cause' | 'isUndone' | 'isLost'> {
-  return { cause, isUndone: true, isLost: false };
 }
 
 /** The error of a server that did not do its part. */

@@ -68,13 +68,11 @@ export interface PostgresStoreOptions extends PostgresSchemaOptions {
   clock?: Clock | undefined;
 }
 
-/** The rows of `PostgresSchemaOptions`. */
 const SCHEMA_TABLE = {
   table: optional('a name, optionally with a schema', checkTableName, 'headgate'),
   unlogged: boolean(true),
 } satisfies OptionTable<PostgresSchemaOptions>;
 
-/** The rows of `PostgresStoreOptions`. */
 export const POSTGRES_TABLE = {
   ...SCHEMA_TABLE,
   hashKeys: hashKeysOption(),
@@ -149,7 +147,6 @@ export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions 
 
 /** The parts of a store in PostgreSQL, for the administration. */
 export interface PostgresDatabase extends DatabaseParts {
-  /** The option `table`. */
   readonly table: string;
   /** The clock of tests. */
   readonly clock: Clock | undefined;
@@ -160,7 +157,6 @@ export interface PostgresDatabase extends DatabaseParts {
 
 const databases = new WeakMap<Store, PostgresDatabase>();
 
-/** The database of a store. Undefined for other stores. */
 export function postgresDatabaseOf(store: Store): PostgresDatabase | undefined {
   return databases.get(store);
 }
@@ -204,7 +200,6 @@ function checkTableName(option: string, table: unknown): string {
   throw invalidOption(option, table, fix);
 }
 
-/** The time that `setup` waits for a connection, ms. */
 const SETUP_CONNECT_MS = 30_000;
 
 /** @throws HeadgateError `HEADGATE_STORE_AWAY`, or the error of the pool */

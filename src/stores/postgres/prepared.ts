@@ -38,7 +38,8 @@ export class Session {
 
   /** The texts for a table. The first transaction of a session does without prepared statements, so that it needs no further round trip. */
   textsOf(table: string): Texts {
-    if (!this.#isOwn) return inFull(table);
+    if (!this.#isOwn)
+      return { prepare: () => '', run: (name, ...values) => STATEMENTS[name].sql(table, values) };
     const isPrepared = this.#tables.has(table);
     // If the text fails before its end, the next one fails, too, and then the session does without prepared statements.
     this.#tables.add(table);
@@ -64,10 +65,6 @@ function prepareText(name: string, statement: StatementName, table: string): str
   const { types, sql } = STATEMENTS[statement];
   const values = types.split(',').map((_, i) => `$${i + 1}`);
   return `PREPARE ${name} (${types}) AS ${sql(table, values)}`;
-}
-
-function inFull(table: string): Texts {
-  return { prepare: () => '', run: (name, ...values) => STATEMENTS[name].sql(table, values) };
 }
 
 /** The session of a client, the same each time that a pool returns the client. Only clients of `pg` know the id of the server's process. */

@@ -37,7 +37,6 @@ const CHECKED_ROWS_PER_WRITE = 4;
 /** The rows to check for another written row while sweeps find no expired rows. */
 const CHECKED_ROWS_PER_REWRITE = 0.5;
 
-/** The rows that a sweep checks at least. */
 const MIN_SWEPT_ROWS = 128;
 
 /** The table, and the transactions that change it. */

@@ -40,7 +40,6 @@ import type { KeyHashing } from './secret-keys.js';
 /** The most servers that are remembered. Addresses change while a process runs. Beyond this number every server is forgotten and learned again. */
 const MAX_SERVERS = 1000;
 
-/** The most charges to return in a call. */
 const MAX_RETURNS_PER_CALL = 32;
 
 /** The most repetitions of a call after an instructive error: about the server's time, or one from which a sender learns. */

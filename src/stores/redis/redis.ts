@@ -91,7 +91,6 @@ export interface RedisStoreOptions {
   clock?: Clock | undefined;
 }
 
-/** The rows of `RedisStoreOptions`. */
 export const REDIS_TABLE = {
   prefix: optional('1 to 64 printable ASCII characters without braces', checkPrefix, 'hg'),
   hashKeys: custom('a secret, or `false`', (_, secret) => compileHashing(secret as string | false), false),
@@ -167,7 +166,6 @@ export interface RedisConnection {
 
 const connections = new WeakMap<Store, RedisConnection>();
 
-/** The connection of a store. Undefined for other stores. */
 export function connectionOf(store: Store): RedisConnection | undefined {
   return connections.get(store);
 }

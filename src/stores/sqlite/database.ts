@@ -33,7 +33,6 @@ const ENTRIES_PER_CUT = 100;
 /** The rows that a sweep checks for each written row. The table is therefore at most about 4/3 of the live rows. */
 const CHECKED_ROWS_PER_WRITE = 4;
 
-/** The rows that are written between two sweeps. */
 const WRITES_PER_SWEEP = 16;
 
 /** The size of the pages of a new file, bytes. A decision writes one page to the log. */

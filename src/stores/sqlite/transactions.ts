@@ -33,7 +33,6 @@ const LOCKS_REFUSED =
 /** The normal delay of a timer in a process that is not busy, ms. */
 const TIMER_DELAY_MS = 5;
 
-/** The time between two checks of the file, ms. */
 const FILE_CHECK_INTERVAL_MS = 1000;
 
 /**
@@ -42,7 +41,7 @@ const FILE_CHECK_INTERVAL_MS = 1000;
  */
 export class Transactions {
   readonly #opener: Opener;
-  readonly #clock: Clock;
+  readonly clock: Clock;
   #database: SqliteHandle | undefined;
   #queue: Update[] = [];
   #scheduled = false;
@@ -67,7 +66,7 @@ export class Transactions {
 
   constructor(opener: Opener, clock: Clock) {
     this.#opener = opener;
-    this.#clock = clock;
+    this.clock = clock;
   }
 
   update(keys: Update['keys'], change: Update['change'], askers: Update['askers']): Promise<void> {
@@ -83,10 +82,6 @@ export class Transactions {
   read<T>(use: (database: SqliteHandle) => T): T {
     this.#database ??= this.#opener.open();
     return use(this.#database);
-  }
-
-  get clock(): Clock {
-    return this.#clock;
   }
 
   async close(): Promise<void> {
@@ -147,7 +142,7 @@ export class Transactions {
     const done: Update[] = [];
     let isWritten = false;
     try {
-      const now = this.#clock();
+      const now = this.clock();
       let n = 0;
       do {
         const update = this.#queue[n++]!;

@@ -8,7 +8,6 @@ import { changeLease } from '../../features/slots/lease-steps.js';
 import type { History } from '../../features/charge-history.js';
 import { adjustShares } from './shares.js';
 
-/** The store's answer to `adjust`. */
 export function adjust(
   places: readonly Place[],
   asked: ChargeChange,
@@ -55,7 +54,6 @@ export function adjust(
   return { ...replyWith(verdictsOf(columnsOf(places)), now, step), charged: done };
 }
 
-/** The store's answer to `lease`. */
 export function lease(places: readonly Place[], change: LeaseChange, now: number): boolean {
   let held = true;
   for (const place of places) {
@@ -68,7 +66,6 @@ export function lease(places: readonly Place[], change: LeaseChange, now: number
   return held;
 }
 
-/** The operation `reset` of a store. */
 export function reset(places: readonly Place[], { key }: Subject, now: number, step: number): void {
   for (const place of places) {
     const { part, columns, row, histories, features } = place;

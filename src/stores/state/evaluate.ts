@@ -57,7 +57,6 @@ function report(places: readonly Place[], costsOf: (place: Place) => Costs, now:
   for (const feature of places[0]!.features) feature.report?.(places, costsOf, now);
 }
 
-/** The store's answer to `usage`. */
 export function usage(
   places: readonly Place[],
   { set, key }: Subject,

@@ -177,7 +177,10 @@ export class Shares {
       }
       const own = sharing.remaining(remaining);
       const share = Math.floor(sharing.share);
-      const remainingAt = (time: number): number => this.#remainingAt(limit, time);
+      const remainingAt = (time: number): number => {
+        limit.column.look(limit.row, limit.policy.params, 0, time);
+        return limit.column.remaining;
+      };
       // A limit that is too small until it changes has the wait that `report` of a feature sets.
       const whole = wait === NEVER ? limit.column.wait : wait;
       const later = isDenied && wait !== NEVER ? sharing.wait(cost, wait, remainingAt) : whole;
@@ -195,11 +198,6 @@ export class Shares {
   #waitElsewhere(): number {
     const waits = this.#others.map(({ column, policy }) => nextWait(column.wait, policy.attempts));
     return waits.includes(NEVER) ? 0 : Math.max(0, ...waits);
-  }
-
-  #remainingAt({ column, row, policy }: Spot, time: number): number {
-    column.look(row, policy.params, 0, time);
-    return column.remaining;
   }
 }
 

@@ -60,7 +60,6 @@ export class DeniedKeys {
   #rows = 0;
   /** The row of the last stored key. The next row is the oldest. */
   #hand = 0;
-  /** The count of remembered keys. */
   size = 0;
 
   /** @param policies the policies of most denials @param most the most keys; beyond that the oldest are replaced */

@@ -185,7 +185,8 @@ export class HotKey {
         reply,
         asked,
         received: now,
-        hold: keptFor(hold),
+        // A slice ends one sweep earlier, so that the units are returned within `hold`.
+        hold: hold - hold / SWEEPS_PER_HOLD,
         connections,
       });
       const answer = carried && !reply.limits ? slice.spend(carried.set, carried.cost, now) : undefined;
@@ -262,8 +263,3 @@ export class HotKey {
 
 /** The count of sweeps within `hold` that look for ended or idle slices. */
 export const SWEEPS_PER_HOLD = 8;
-
-/** A slice ends one sweep earlier, so that the units are returned within `hold`. */
-function keptFor(hold: number): number {
-  return hold - hold / SWEEPS_PER_HOLD;
-}

@@ -42,7 +42,6 @@ interface KnownSet {
   readonly scope: KnownKeys;
   readonly parts: readonly KnownPart[];
   readonly policies: string;
-  /** Whether one of the policies counts attempts. */
   readonly hasAttempts: boolean;
 }
 

@@ -14,7 +14,6 @@ export interface SliceOptions {
   hold?: Duration | undefined;
 }
 
-/** The rows of `SliceOptions`. */
 export const SLICE_TABLE = {
   size: integer(2, 1e6, 10_000),
   hold: duration('100ms', { most: 1000, usual: 'brief' }),

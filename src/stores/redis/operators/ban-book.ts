@@ -16,7 +16,6 @@ export const MAX_RECORDED_BANS = 100_000;
 /** The most changes that wait for their record in this process. Later ones are not recorded. */
 const MAX_WAITING_CHANGES = 10_000;
 
-/** The most changes per call. */
 const MAX_CHANGES_PER_CALL = 100;
 
 /** The pause before a failed record is repeated, ms. */

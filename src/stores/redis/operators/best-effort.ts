@@ -2,8 +2,8 @@ import { warnOfBackground } from '../../../common/background.js';
 import type { Commands, ScriptCall } from '../clients/commands.js';
 import { assemble, type ScriptName } from '../scripts.js';
 
-/** A deadline that never passes, because a late write does no harm here. */
-const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
+/** A deadline that never passes, for calls that do no harm if they are late. */
+export const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
 
 /** Errors of an ACL that forbids a command or a key to the user. */
 const NOT_PERMITTED = /NOPERM|ACL failure|can't run this command|can't access/i;

@@ -6,11 +6,11 @@ import { assemble } from '../scripts.js';
 import { fieldOf, isUnknownCommand, lacksLua, NO_LUA, tooOld, versionOf } from '../server-version.js';
 import { findEffectless, type LiveLimiter } from '../../../features/overrides/redis-check.js';
 import { plainWords } from '../../store-error.js';
+import { NO_DEADLINE } from './best-effort.js';
 import { memoryFound, memoryOf } from './memory.js';
 import type { Finding } from './finding.js';
 import { needs, possibleUses, PROBES, type Use } from './script-commands.js';
 
-/** The default time limit for an answer, ms. */
 const ANSWER_TIMEOUT_MS = 5000;
 
 /** The part of the time limit over which the growth of the memory is measured. */
@@ -19,7 +19,6 @@ const GROWTH_SHARE = 0.4;
 /** The time from which an answer is reported as late, ms. Limiters do not wait that long by default. */
 const LATE_MS = 1000;
 
-/** The smallest difference of clocks that is reported, ms. */
 const MIN_CLOCK_DIFFERENCE_MS = 1000;
 
 /** The attempts to find a key that a server of a cluster has. */
@@ -28,10 +27,6 @@ const MAX_KEY_ATTEMPTS = 10_000;
 /** The keys by which a cluster is found. One server rarely has all of them. */
 const KEYS_TO_FIND_CLUSTER = 64;
 
-/** A deadline that never passes. */
-const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
-
-/** The most names in a message. */
 const MAX_NAMES = 10;
 
 interface Extent {

@@ -1,6 +1,5 @@
 import { fieldOf } from '../server-version.js';
 
-/** The memory of a server at one moment. */
 export interface MemorySample {
   readonly usedBytes: number;
   /** `maxmemory`, or `null` without a limit. */
@@ -34,7 +33,6 @@ export function growthOf(first: MemorySample, last: MemorySample): number {
   return Math.round((1000 * (last.dataBytes - first.dataBytes)) / (last.at - first.at));
 }
 
-/** The shortest time that shows a trend, ms. */
 const MIN_TREND_MS = 60_000;
 
 /**
@@ -62,7 +60,6 @@ export function fullInMs({ usedBytes, maxBytes }: MemorySample, growth: number):
   return Math.round((1000 * Math.max(0, maxBytes - usedBytes)) / growth);
 }
 
-/** A finding of `check` about memory. */
 interface MemoryFinding {
   readonly level: 'ok' | 'warning';
   readonly code: 'memory';

@@ -8,7 +8,6 @@ import { CHANGES_LIFE_MS, configuredChange, MAX_CHANGES } from '../../journal.js
 import { configurationOf, instanceOf, type PublishedLimiter } from '../../published.js';
 import { configurationKeys } from './ban-book.js';
 
-/** The most instances that are published. */
 const MAX_INSTANCES = 1000;
 
 /** The delay of the first publication, ms, which keeps it out of the start of the process. */
