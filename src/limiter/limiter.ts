@@ -192,8 +192,8 @@ export class Limiter {
   }
 
   /**
-   * Gives a key separate limits, at once and in every process. Spent units stay spent. The limiter needs the option
-   * `overrides: true`.
+   * Gives a key separate limits, in every process at once, but another process may repeat an earlier denial (`localDenials`), or spend its
+   * slice, for up to a second. Spent units stay spent. The limiter needs the option `overrides: true`.
    *
    * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
    * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier: see

@@ -40,8 +40,8 @@ export function register(program: CliCommand, io: Io): void {
     .command('override')
     .summary('change the limits of a key, or of all, without a deployment')
     .description(
-      'Gives a key limits of its own, at once and in every process. Spent units stay spent. The limiter must have the option ' +
-        '`overrides: true`. `headgate overrides` lists the overrides in force.',
+      'Gives a key limits of its own, in every process at once, but a process may repeat an earlier denial, or spend its slice, for up ' +
+        'to a second. Spent units stay spent. The limiter must have the option `overrides: true`. `headgate overrides` lists the overrides in force.',
     )
     .argument('[key]', 'the key: an address, or any other text; none with --all or --file')
     .argument(
