@@ -65,7 +65,8 @@ const one = async <T>(change: Promise<T>): Promise<T[]> => [await change];
 
 /** The limiters of a reset, each with its dimension. */
 function placesOf(body: Body, dimension: string | undefined): Place[] {
-  if (!flag(body, 'all')) return [{ name: text(body, 'name'), ...(dimension !== undefined && { dimension }) }];
+  if (!flag(body, 'all'))
+    return [{ name: text(body, 'name'), ...(dimension !== undefined && { dimension }) }];
   const { places } = body;
   if (!Array.isArray(places) || places.length === 0 || places.length > MAX_PLACES)
     refuse(`places: pass 1 to ${MAX_PLACES} limiters, such as [{ "name": "api" }].`);

@@ -99,7 +99,16 @@ export class Searches {
     }
   }
 
-  #limitedRow({ dimension, tier, certain, policy, policies, retryAfterMs, key, within }: JudgedKey): LimitedRow {
+  #limitedRow({
+    dimension,
+    tier,
+    certain,
+    policy,
+    policies,
+    retryAfterMs,
+    key,
+    within,
+  }: JudgedKey): LimitedRow {
     const inside = within === undefined ? {} : { within: this.#show(within) };
     const end = { retryAfterMs, lacksSlots: lacksSlots(policies) };
     const row = { dimension, tier, certain, policy, ...end, key: this.#show(key), ...inside };

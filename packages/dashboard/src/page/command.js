@@ -90,7 +90,9 @@ const noteWords = (by, reason) => ['--by', by, ...(reason ? ['--reason', reason]
 export function commandLine(change, by, store = []) {
   if (change.action === 'undo')
     return change.ids
-      .map((/** @type {string} */ id) => lineOf(['log', '--undo', id, ...noteWords(by, change.reason), ...store]))
+      .map((/** @type {string} */ id) =>
+        lineOf(['log', '--undo', id, ...noteWords(by, change.reason), ...store]),
+      )
       .join(' &&\n');
   // The command line resets a key of one limiter and dimension at a time.
   if (change.action === 'reset' && change.all) {

@@ -55,7 +55,8 @@ function searchText({ row, counted, others, found, spanMs, bans }) {
   if (limited.isCut)
     return `The search ended early${limited.rows.length > 0 ? '' : ` and found no${other} denied key`}. There may be more.${omitted}`;
   const isCounted = row.rates.denied > 0 && !isListed && bans.length === 0;
-  if (isCounted) return `${rate(row.rates.denied)}/s are denied, of keys that the search did not find.${omitted}`;
+  if (isCounted)
+    return `${rate(row.rates.denied)}/s are denied, of keys that the search did not find.${omitted}`;
   const banned = bans.length > 0 ? ' Banned keys are denied, too.' : '';
   return `${isListed ? '' : `No key is denied by a limit at a cost of 1: the search of all keys found none.${banned}`}${omitted}`;
 }

@@ -161,7 +161,8 @@ async function make(change) {
   const note = { id: Date.now(), text, results, warnings, entries, reason: change.reason };
   app.notes = [...app.notes.slice(-2), note];
   // A note with a warning stays until it is read and closed.
-  if (warnings.length === 0 && !places.some((/** @type {any} */ { error }) => error)) setTimeout(closeNote, NOTE_MS, note);
+  if (warnings.length === 0 && !places.some((/** @type {any} */ { error }) => error))
+    setTimeout(closeNote, NOTE_MS, note);
   refresh();
 }
 
@@ -276,10 +277,12 @@ export function Notes() {
       (note) =>
         html`<div class="note" key=${note.id}>
           <div>
-            <b>${printable(note.text)}</b
-            >${note.results?.length > 0 && html`<ul>
-              ${note.results.map((/** @type {string} */ text) => html`<li>${printable(text)}</li>`)}
-            </ul>`}${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
+            <b>${printable(note.text)}</b>${
+              note.results?.length > 0 &&
+              html`<ul>
+                ${note.results.map((/** @type {string} */ text) => html`<li>${printable(text)}</li>`)}
+              </ul>`
+            }${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
           </div>
           ${note.entries.length > 0 && !isUndone(note) && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
           <button

@@ -18,7 +18,9 @@ const None = html`<span class="quiet"
 >`;
 
 /** A key may be denied without a request in the last seconds. */
-const NoneCounted = html`<span class="quiet">none counted<span class="hidden"> in the last seconds</span></span>`;
+const NoneCounted = html`<span class="quiet"
+  >none counted<span class="hidden"> in the last seconds</span></span
+>`;
 
 /** @param {any} rates */
 export const shareOf = ({ admitted, denied }) => (denied === 0 ? 0 : denied / (admitted + denied));

@@ -43,7 +43,8 @@ export function Slots({ answer: { value, error } }) {
                   html`<li>
                     <div>
                       <${Key} of=${each.key} dimension=${each.dimension} /><span class="quiet"
-                        ><b>${count(each.used)} of ${count(each.limit)}</b> ${printable(each.policy)}${each.tier ? ` in tier ${printable(each.tier)}` : ''}${each.within ? ` within ${keyText(each.within)}` : ''}</span
+                        ><b>${count(each.used)} of ${count(each.limit)}</b>
+                        ${printable(each.policy)}${each.tier ? ` in tier ${printable(each.tier)}` : ''}${each.within ? ` within ${keyText(each.within)}` : ''}</span
                       >
                     </div>
                   </li>`,

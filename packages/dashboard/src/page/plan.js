@@ -147,4 +147,6 @@ export const isLimit = (text) => typeof text !== 'string' || /\d\s*\/\s*(\d|[a-z
 export const hasLimits = ({ action, change }) =>
   action !== 'override' ||
   change === undefined ||
-  (typeof change === 'string' ? isLimit(change) : change.tier !== undefined || Object.values(change).every(isLimit));
+  (typeof change === 'string'
+    ? isLimit(change)
+    : change.tier !== undefined || Object.values(change).every(isLimit));
