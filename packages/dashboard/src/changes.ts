@@ -1,10 +1,13 @@
 import type { Admin, AdminWarning, OverrideWish } from 'headgate/admin';
 import { choice, flag, optional, refuse, text, texts, type Body } from './input.js';
+import { resetIn, type Place, type PlaceResult } from './resets.js';
 
 export interface Changed {
   readonly warnings: readonly AdminWarning[];
   /** The entries of the log, which undo the change. */
   readonly entries: readonly string[];
+  /** The result in each place of a reset. */
+  readonly places?: readonly PlaceResult[];
 }
 
 export type Note = { readonly by: string; readonly reason: string };
@@ -14,6 +17,9 @@ type Change = (
   body: Body,
   note: Note,
 ) => Promise<readonly { warnings: readonly AdminWarning[] }[]>;
+
+/** The most limiters of a reset. */
+const MAX_PLACES = 100;
 
 /** The key options of a body: the limiter's exact key, or a typed address or network. */
 function keyOptions(body: Body) {
@@ -42,16 +48,34 @@ const CHANGES: Readonly<Record<string, Change>> = {
   },
   remove: (admin, body, note) =>
     overriding(admin, body, { change: undefined, unban: flag(body, 'unban'), ...note }),
-  reset: async (admin, body, note) => {
-    const [key, options] = [anyText(body, 'key'), { ...keyOptions(body), ...note }];
-    const names = flag(body, 'all') ? texts(body, 'names') : [text(body, 'name')];
-    const results = [];
-    for (const name of names) results.push(await admin.reset(key, { name, ...options }));
-    return results;
-  },
 };
 
+async function reset(admin: Admin, body: Body, note: Note): Promise<Changed> {
+  const { dimension, raw } = keyOptions(body);
+  const options = { ...note, ...(raw !== undefined && { raw }), places: placesOf(body, dimension) };
+  const results = await resetIn(admin, anyText(body, 'key'), options);
+  return {
+    warnings: results.flatMap((each) => each.warnings),
+    entries: [],
+    places: results.map(({ warnings: _, ...place }) => place),
+  };
+}
+
 const one = async <T>(change: Promise<T>): Promise<T[]> => [await change];
+
+/** The limiters of a reset, each with its dimension. */
+function placesOf(body: Body, dimension: string | undefined): Place[] {
+  if (!flag(body, 'all'))
+    return [{ name: text(body, 'name'), ...(dimension !== undefined && { dimension }) }];
+  const { places } = body;
+  if (!Array.isArray(places) || places.length === 0 || places.length > MAX_PLACES)
+    refuse(`places: pass 1 to ${MAX_PLACES} limiters, such as [{ "name": "api" }].`);
+  return places.map((place: unknown) => {
+    const given = (typeof place === 'object' && place !== null ? place : {}) as Body;
+    const by = optional(given, 'dimension', text);
+    return { name: text(given, 'name'), ...(by !== undefined && { dimension: by }) };
+  });
+}
 
 /** A key may be blank, if `raw` is set. */
 function anyText(body: Body, field: string): string {
@@ -73,12 +97,12 @@ function overriding(admin: Admin, body: Body, wish: Omit<OverrideWish, 'key'>) {
 
 /** Makes a change, and finds its entries in the log. @param by the operator; the page cannot set the name */
 export async function change(admin: Admin, body: Body, by: string): Promise<Changed> {
-  const action = choice('action', String(body['action']), Object.keys(CHANGES));
+  const action = choice('action', String(body['action']), [...Object.keys(CHANGES), 'reset']);
   const reason = text(body, 'reason');
+  if (action === 'reset') return reset(admin, body, { by, reason });
   const results = await CHANGES[action]!(admin, body, { by, reason });
   const warnings = results.flatMap((each) => each.warnings);
-  const count = action === 'reset' ? 0 : results.length;
-  return changed(admin, { action, by, reason }, { warnings, count });
+  return changed(admin, { action, by, reason }, { warnings, count: results.length });
 }
 
 /** The result of a change that was made just now. */

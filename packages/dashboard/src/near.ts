@@ -1,4 +1,4 @@
-import { useIn } from 'headgate/admin';
+import { lacksSlots, useIn, type PolicyVerdict } from 'headgate/admin';
 import { CachedByName } from './cached.js';
 import type { Show, ShownKey } from './hidden.js';
 import { isUnknown, type Searches } from './searches.js';
@@ -9,7 +9,7 @@ const SHOWN = 50;
 const READ_KEYS = 5_000;
 
 /** The age of a list, ms. */
-const LIST_MS = 15_000;
+const LIST_MS = 10_000;
 
 /** The lists over which the trend of a key is measured, and the longest time between two of them, ms. */
 const TREND_LISTS = 4;
@@ -32,8 +32,18 @@ export interface NearKey {
   readonly fullInMs: number | null;
 }
 
+/** A key with slots in use. */
+export interface KeySlots extends Pick<NearKey, 'key' | 'dimension' | 'tier' | 'policy' | 'used' | 'limit'> {
+  /** Within which key a tenant has its slots. */
+  readonly within?: ShownKey;
+}
+
 export interface NearKeys {
   readonly rows: readonly NearKey[];
+  /** The keys with slots in use, those with the most first. */
+  readonly slots: readonly KeySlots[];
+  /** The time of the search, ms since 1970. */
+  readonly at: number;
   /** Whether the search ended early, or found more keys than are listed. */
   readonly isCut: boolean;
   /** Whether the limits are unknown, because they depend on the request. */
@@ -72,14 +82,22 @@ export class Near {
 
   async #read(name: string): Promise<NearKeys> {
     const found: Found[] = [];
+    const slots: KeySlots[] = [];
     let read = 0;
     const take = (find: Parameters<Parameters<Searches['search']>[2]>[0]): boolean => {
       if (find.kind !== 'admitted' && find.kind !== 'limited') return false;
       // Of tiers that the key does not have, judging by its use, no limit is near.
       if (find.kind === 'limited' && !find.likely) return false;
-      const { key, dimension, tier, certain } = find;
+      const { key, dimension, tier, certain, within } = find;
       for (const verdict of find.policies) {
         const { used, quota: limit } = useIn(verdict);
+        if (used > 0 && isOfSlots(verdict))
+          slots.push({
+            ...{ key: this.#show(key), policy: verdict.name, used, limit },
+            ...(dimension !== undefined && { dimension }),
+            ...(tier !== undefined && { tier }),
+            ...(within !== undefined && { within: this.#show(within) }),
+          });
         if (limit <= 0 || used < NEAR_SHARE * limit) continue;
         const policy = verdict.name;
         const whose = {
@@ -109,13 +127,21 @@ export class Near {
       const rows = found.map((each) => ({ ...each.row, ...trendOf(each, seen.get(each.id)!) }));
       const isOpen = ({ certain }: NearKey): number => Number(certain === false);
       rows.sort((a, b) => isOpen(a) - isOpen(b) || b.used / b.limit - a.used / a.limit);
-      return { rows: rows.slice(0, SHOWN), isCut: isCut || rows.length > SHOWN, isUnknown: false };
+      slots.sort((a, b) => b.used - a.used || b.used / b.limit - a.used / a.limit);
+      return {
+        ...{ rows: rows.slice(0, SHOWN), slots: slots.slice(0, SHOWN), at: now },
+        ...{ isCut: isCut || rows.length > SHOWN || slots.length > SHOWN, isUnknown: false },
+      };
     } catch (error) {
-      if (isUnknown(error)) return { rows: [], isCut: false, isUnknown: true };
+      if (isUnknown(error)) return { rows: [], slots: [], at: Date.now(), isCut: false, isUnknown: true };
       throw error;
     }
   }
 }
+
+/** Whether the units of a policy are slots, of which alone a denied key can lack some. */
+const isOfSlots = (verdict: PolicyVerdict): boolean =>
+  lacksSlots([{ ...verdict, allowed: false, shadow: false }]);
 
 /** The uses of a key in the last lists with the present one. Those before a gap do not count. */
 function seenWith(before: readonly Seen[] = [], { row: { used } }: Found, at: number): readonly Seen[] {

@@ -14,6 +14,7 @@ import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show } from './hidden.js';
+import { Judges, type Judged } from './judges.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
@@ -68,12 +69,14 @@ export class Now {
   readonly #memory: Cached<Awaited<ReturnType<Admin['memory']>>>;
   readonly #changes: Cached<ChangeRow[]>;
   readonly #show: Show;
+  readonly judges: Judges;
   #last: Parts = {};
   /** The time of the last state, ms since 1970, or null before the first one. */
   #readAt: number | null = null;
 
   constructor(admin: Admin, show: Show, now: () => number = Date.now) {
     this.#show = show;
+    this.judges = new Judges(admin);
     this.#traffic = new Cached(TRAFFIC_MS, () => admin.traffic({ keys: KEYS }), now);
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
     this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
@@ -95,7 +98,7 @@ export class Now {
       ]);
       this.#readAt = Date.now();
       const store = { state: 'up', latency: traffic.latency };
-      const denied = deniedIn(traffic, this.#show);
+      const denied = await this.#denied(traffic, limiters);
       this.#last = { store, memory, changes, denied, ...partsOf(limiters, traffic, minutes) };
     } catch (error) {
       const message = withoutSecrets(causeIn(error instanceof Error ? error.message : String(error)));
@@ -127,6 +130,22 @@ export class Now {
   expire(): void {
     this.#limiters.expire();
     this.#changes.expire();
+    this.judges.expire();
+  }
+
+  /** The most denied keys of all limiters, with the ends of their denials. */
+  async #denied({ limiters: counted }: Traffic, limiters: readonly LimiterView[]): Promise<object[]> {
+    // A key of shared limits would be judged by a search of all keys.
+    const isShared = new Set(limiters.filter(({ traits }) => traits.sharesLimits).map(({ name }) => name));
+    const rows = deniedIn(counted);
+    const ends = rows.map(({ name, ...each }) =>
+      isShared.has(name) ? undefined : this.judges.of(name, each).catch(() => undefined),
+    );
+    const judged = await Promise.all(ends);
+    return rows.map(({ admitted: _, key, within, ...rest }, i) => ({
+      ...{ retryAfterMs: null, ...rest, ...endOf(judged[i]), key: this.#show(key) },
+      ...(within !== undefined && { within: this.#show(within) }),
+    }));
   }
 }
 
@@ -134,16 +153,15 @@ export class Now {
 export const causeIn = (message: string): string =>
   withoutPage(message).replace(/ Set a longer `timeout`\.$/, '');
 
-function deniedIn({ limiters }: Traffic, show: Show) {
+/** The end of a denial, if it is known. */
+const endOf = ({ retryAfterMs, lacksSlots }: Partial<Judged> = {}): Partial<Judged> =>
+  typeof retryAfterMs === 'number' ? { retryAfterMs, lacksSlots: lacksSlots ?? false } : {};
+
+function deniedIn(limiters: readonly LimiterRates[]) {
   return limiters
     .flatMap(({ name, keys }) => keys.filter((each) => each.denied > 0).map((each) => ({ ...each, name })))
     .sort((a, b) => b.denied - a.denied)
-    .slice(0, DENIED_KEYS)
-    .map(({ admitted: _, key, within, ...rest }) => ({
-      ...rest,
-      key: show(key),
-      ...(within !== undefined && { within: show(within) }),
-    }));
+    .slice(0, DENIED_KEYS);
 }
 
 async function readMinutes(admin: Admin, last: Minutes | undefined): Promise<Minutes> {

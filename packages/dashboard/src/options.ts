@@ -1,5 +1,6 @@
 import { HeadgateError } from 'headgate';
 import { createAdmin, withoutPage, type Admin, type AdminOptions, type AdminSource } from 'headgate/admin';
+import { flagsOf } from './flags.js';
 import { refuse } from './input.js';
 
 /** An operator, with the permission to change limits. */
@@ -40,6 +41,8 @@ export interface Settings<Req = Request> {
   readonly isLocal: boolean;
   readonly hideKeys: boolean;
   readonly title: string;
+  /** The options with which the command line opens the store, or null if it cannot. */
+  readonly flags: readonly string[] | null;
 }
 
 /** The function that the user called, for messages. */
@@ -78,7 +81,7 @@ export function compileOptions<Req>(
   if (typeof title !== 'string' || title.length > MAX_TITLE)
     throw invalid('title', `pass a text of at most ${MAX_TITLE} characters.`);
   const admin = adminOf(store, { prefix, hashKeys, timeout, from }, example);
-  return { admin, actions, isLocal: auth === undefined, hideKeys, title };
+  return { admin, actions, isLocal: auth === undefined, hideKeys, title, flags: flagsOf(store, prefix) };
 }
 
 /** Calls `createAdmin`. An error about the store names the option `store`, and shows a call of the user's function. */

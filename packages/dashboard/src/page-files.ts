@@ -10,8 +10,8 @@ const LIBRARIES = ['preact', 'preact/hooks', 'htm'];
 /** The modules of the page, each after those that it imports. */
 const MODULES = [
   ...['lib', 'text', 'zone', 'command', 'plan', 'undo', 'state', 'parts', 'outage'],
-  ...['charts', 'transfer', 'dialog'],
-  ...['tenants', 'near', 'limiter', 'now', 'past', 'key', 'what-if', 'log', 'processes', 'main'],
+  ...['charts', 'transfer', 'limits', 'dialog'],
+  ...['tenants', 'denied', 'near', 'limiter', 'now', 'past', 'key', 'what-if', 'log', 'processes', 'main'],
 ];
 
 const own = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');

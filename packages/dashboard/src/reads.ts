@@ -12,9 +12,10 @@ import { changeRow, type ChangeRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
+import { timesLeft, type Judged } from './judges.js';
 import { Near } from './near.js';
 import type { Now } from './now.js';
-import { isUnknown, Searches, type LimitedKeys } from './searches.js';
+import { Searches, type Denied } from './searches.js';
 
 /** The most bans and overrides of an opened limiter. */
 const LISTED = 50;
@@ -28,6 +29,9 @@ const SCANNED_OF_KEY = 2_000;
 
 /** The age of the lists of an opened limiter, ms. A change from the page shows at once. */
 const LISTS_MS = 10_000;
+
+/** The age of the denied keys of an opened limiter, ms. */
+const DENIED_MS = 10_000;
 
 /** The age of the answers about another limit, ms. */
 const USES_MS = 20_000;
@@ -46,24 +50,12 @@ const AGES = ['1h', '1d', '7d', '30d', 'all'] as const;
 /** The number of denied keys with their state, in an opened limiter. */
 const JUDGED = 5;
 
-interface Judged {
-  readonly retryAfterMs: number | null;
-  /** Whether it is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
-  readonly lacksSlots?: boolean;
-  readonly bannedForMs: number;
-  readonly isOverridden: boolean;
-  /** The tier of the key: empty without a tier. Absent if it may have several. */
-  readonly tier?: string;
-}
-
 interface Lists {
   /** By dimension and key. */
   readonly judged: ReadonlyMap<string, Judged>;
   readonly bans: readonly object[];
   readonly overrides: readonly object[];
   readonly tenants: readonly object[];
-  /** Null if counts name the denied keys, or if the limits are unknown. */
-  readonly limited: LimitedKeys | null;
 }
 
 /** The answers to the questions of the page. None changes anything. */
@@ -72,6 +64,7 @@ export class Reads {
   readonly #now: Now;
   readonly #show: Show;
   readonly #lists: CachedByName<Lists>;
+  readonly #denied: CachedByName<Denied & { readonly at: number }>;
   readonly #uses: CachedByName<object>;
   readonly #spans: Readonly<Record<(typeof SPANS)[number], Cached<object>>>;
   readonly #near: Near;
@@ -82,6 +75,10 @@ export class Reads {
     this.#now = now;
     this.#show = show;
     this.#lists = new CachedByName(LISTS_MS, (name) => this.#readLists(name));
+    this.#denied = new CachedByName(DENIED_MS, async (name) => {
+      const denied = await this.#searches.denied(name);
+      return { ...denied, at: Date.now() };
+    });
     this.#uses = new CachedByName(USES_MS, (name) => this.#readUse(name));
     this.#spans = {
       '1h': new Cached(HOUR_MS, () => linesOf(admin, { minutes: 60 })),
@@ -98,6 +95,21 @@ export class Reads {
     return { name, keys, ...lists };
   }
 
+  /**
+   * The keys of a limiter that are denied by their state, and bans, by a search. It finds keys without a counted denial, too, because counts are
+   * those of the last seconds, and of the most denied keys.
+   */
+  async denied(name: string): Promise<object> {
+    await this.#checkName(name);
+    const { at, limited, bans } = await this.#denied.get(name);
+    const ageMs = Date.now() - at;
+    return {
+      ageMs,
+      limited: limited && { ...limited, rows: limited.rows.map((row) => timesLeft(row, ageMs)) },
+      bans: bans.map((ban) => ({ ...ban, ...this.#hidden(ban) })),
+    };
+  }
+
   /** Runs a search of all keys after the searches of other visitors. */
   inTurn<T>(search: () => Promise<T>): Promise<T> {
     return this.#searches.inTurn(search);
@@ -106,6 +118,7 @@ export class Reads {
   /** Makes the next reading show a change that was made just now. */
   expire(): void {
     this.#lists.expire();
+    this.#denied.expire();
   }
 
   async #readLists(name: string): Promise<Lists> {
@@ -115,41 +128,13 @@ export class Reads {
     // A tenant is judged with its limit.
     const denied = counted.filter((each) => each.denied > 0 && each.within === undefined).slice(0, JUDGED);
     const judged = await Promise.all(
-      denied.map(async (each) => [idOf(each), await this.#judge(name, each)] as const),
+      denied.map(async (each) => [idOf(each), await this.#now.judges.of(name, each)] as const),
     );
-    const searched = counted.length > 0 ? null : await this.#searches.denied(name);
-    // The record may lack a ban, and the search may end before it.
-    const bans = new Map([...recorded, ...(searched?.bans ?? [])].map((ban) => [idOf(ban), ban]));
     return {
       judged: new Map(judged),
-      bans: [...bans.values()].slice(0, LISTED).map((ban) => ({ ...ban, ...this.#hidden(ban) })),
+      bans: recorded.map((ban) => ({ ...ban, ...this.#hidden(ban) })),
       overrides: overrides.map((each: OverriddenKey) => ({ ...each, ...this.#hidden(each) })),
       tenants: (await this.#now.hasTenants(name)) ? await this.#searches.tenants(name) : [],
-      limited: searched?.limited ?? null,
-    };
-  }
-
-  /** The state of a key. Without a ban or a wait if the limiter's answer depends on the request. */
-  async #judge(name: string, { key, dimension }: KeyRates): Promise<Judged> {
-    const unknown = { retryAfterMs: null, bannedForMs: 0, isOverridden: false };
-    if (typeof key !== 'string') return unknown;
-    const options = { name, raw: true, ...(dimension !== undefined && { dimension }) };
-    const views = await this.#admin.key(key, options).catch((error: unknown) => {
-      if (!isUnknown(error)) throw error;
-      return [];
-    });
-    const likely = views.filter((view) => view.likely);
-    const [first] = likely;
-    if (!first) return unknown;
-    const { retryAfterMs, bannedForMs, override, policies } = first;
-    // The tier of the key is unknown, and so is the time if it depends on the tier.
-    const isSame = likely.every((view) => view.retryAfterMs === retryAfterMs);
-    return {
-      retryAfterMs: isSame ? retryAfterMs : null,
-      lacksSlots: bannedForMs === 0 && lacksSlots(policies),
-      bannedForMs,
-      isOverridden: override !== null && !override.all,
-      ...(likely.length === 1 && { tier: first.tier ?? '' }),
     };
   }
 
@@ -199,7 +184,8 @@ export class Reads {
   /** The keys of a limiter that have used 80 % of a limit. */
   async near(name: string): Promise<object> {
     await this.#checkName(name);
-    return this.#near.of(name);
+    const { at, ...found } = await this.#near.of(name);
+    return { ...found, ageMs: Date.now() - at };
   }
 
   async past(body: Body): Promise<object> {
@@ -226,21 +212,24 @@ export class Reads {
   }
 
   async #readUse(name: string): Promise<object> {
-    const { limiters } = await this.#admin.history({ minutes: 60, name });
+    const { minutes, limiters } = await this.#admin.history({ minutes: 60, name });
     const found = limiters.find((each) => each.name === name);
     const { use = {}, policies = {}, reasons = {}, admitted = [], denied = [] } = found ?? {};
-    const sumOf = (minutes: readonly number[]): number => minutes.reduce((sum, each) => sum + each, 0);
+    const sumOf = (counts: readonly number[]): number => counts.reduce((sum, each) => sum + each, 0);
+    const first = admitted.findIndex((each, i) => each + denied[i]! > 0);
     const sumsOf = (byName: Readonly<Record<string, readonly number[]>>): Record<string, number> =>
-      Object.fromEntries(Object.entries(byName).map(([each, minutes]) => [each, sumOf(minutes)]));
-    const sums = Object.entries(use).map(([policy, minutes]) => [
+      Object.fromEntries(Object.entries(byName).map(([each, counts]) => [each, sumOf(counts)]));
+    const sums = Object.entries(use).map(([policy, counts]) => [
       policy,
       // The last count is that of denied keys.
       [...USE_LEVELS.keys(), USE_LEVELS.length].map((i) =>
-        minutes.reduce((sum, levels) => sum + (levels[i] ?? 0), 0),
+        counts.reduce((sum, levels) => sum + (levels[i] ?? 0), 0),
       ),
     ]);
     return {
       levels: USE_LEVELS,
+      /** The first minute with a decision, ms since 1970, or null without one. */
+      since: minutes[first] ?? null,
       use: Object.fromEntries(sums) as Record<string, number[]>,
       admitted: sumOf(admitted),
       denied: sumOf(denied),

@@ -26,9 +26,12 @@ const SAMPLES_MS = 30_000;
 /** The keys of a step. The process serves other requests between two steps. */
 const KEYS_PER_STEP = 100;
 
+/** A key that a policy denies. */
+type LimitedRow = Pick<JudgedKey, 'retryAfterMs'> & object;
+
 /** The keys that policies deny, by their state. */
 export interface LimitedKeys {
-  readonly rows: readonly object[];
+  readonly rows: readonly LimitedRow[];
   readonly isCut: boolean;
   /** The number of keys that only tiers would deny that the keys do not have, judging by their use. */
   readonly omitted: number;
@@ -38,7 +41,8 @@ export interface LimitedKeys {
 
 /** The denied keys of a limiter, and the bans that the same search met, which the record of bans may lack. */
 export interface Denied {
-  readonly limited: LimitedKeys;
+  /** Null if the limits are unknown. */
+  readonly limited: LimitedKeys | null;
   readonly bans: readonly BannedKey[];
 }
 
@@ -72,9 +76,9 @@ export class Searches {
     return done;
   }
 
-  /** The denied and the banned keys of a limiter, by a search of a second at most. Null if the limits are unknown. */
-  async denied(name: string): Promise<Denied | null> {
-    const rows: object[] = [];
+  /** The denied and the banned keys of a limiter, by a search of a second at most. */
+  async denied(name: string): Promise<Denied> {
+    const rows: LimitedRow[] = [];
     const bans: BannedKey[] = [];
     let omitted = 0;
     try {
@@ -90,15 +94,25 @@ export class Searches {
       );
       return { limited: { rows, isCut, omitted, unnamed: search.unnamed }, bans };
     } catch (error) {
-      if (isUnknown(error)) return null;
+      if (isUnknown(error)) return { limited: null, bans };
       throw error;
     }
   }
 
-  #limitedRow({ dimension, tier, certain, policy, policies, retryAfterMs, key, within }: JudgedKey): object {
+  #limitedRow({
+    dimension,
+    tier,
+    certain,
+    policy,
+    policies,
+    retryAfterMs,
+    key,
+    within,
+  }: JudgedKey): LimitedRow {
     const inside = within === undefined ? {} : { within: this.#show(within) };
     const end = { retryAfterMs, lacksSlots: lacksSlots(policies) };
-    return { dimension, tier, certain, policy, ...end, key: this.#show(key), ...inside };
+    const row = { dimension, tier, certain, policy, ...end, key: this.#show(key), ...inside };
+    return row;
   }
 
   /** The tenants of a limiter's shared limits, by a search of a second at most. */

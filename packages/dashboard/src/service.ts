@@ -91,6 +91,8 @@ export class Service {
           return json({ full: true, set: await this.#now.read(), gone: [], ...(await this.#visitor(asked)) });
         case '/api/limiter':
           return json(await this.#reads.limiter(nameIn(query)));
+        case '/api/denied':
+          return json(await this.#reads.denied(nameIn(query)));
         case '/api/near':
           return json(await this.#reads.near(nameIn(query)));
         case '/api/use':
@@ -177,8 +179,8 @@ export class Service {
 
   async #visitor(asked: Asked): Promise<object> {
     const operator = checkOperator(await asked.operator());
-    const { title, hideKeys } = this.#settings;
-    return { me: operator ? { by: operator.by } : null, title, hideKeys };
+    const { title, hideKeys, flags } = this.#settings;
+    return { me: operator ? { by: operator.by, flags } : null, title, hideKeys };
   }
 
   close(): Promise<void> {

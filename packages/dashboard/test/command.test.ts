@@ -130,11 +130,30 @@ describe('the command line of a reset in several limiters', () => {
       key: 'k',
       name: 'api',
       all: true,
-      names: ['api', 'the login'],
+      places: [{ name: 'api' }, { name: 'the login', dimension: 'account' }],
       reason: 'r',
     };
     expect(commandLine(change, 'ada')).to.equal(
-      "headgate reset k --name api --by ada --reason r &&\nheadgate reset k --name 'the login' --by ada --reason r",
+      "headgate reset k --name api --by ada --reason r &&\nheadgate reset k --name 'the login' --dimension account --by ada --reason r",
+    );
+  });
+});
+
+describe('the command line of a store', () => {
+  it('names the store in each line', () => {
+    const of = (change: object) => commandLine({ name: 'api', reason: 'r', ...change }, 'ada', store)!;
+    const store = ['--sqlite', 'my limits.db'];
+    const end = "--by ada --reason r --sqlite 'my limits.db'";
+    expect(of({ action: 'ban', key: '192.0.2.2', for: '2h' })).to.equal(
+      `headgate ban 192.0.2.2 2h --name api ${end}`,
+    );
+    expect(of({ action: 'ban', key: '-k', for: '2h' })).to.equal(`headgate ban --name api ${end} -- -k 2h`);
+    expect(of({ action: 'undo', ids: ['17-0'] })).to.equal(`headgate log --undo 17-0 ${end}`);
+    expect(of({ action: 'import', kind: 'bans' })).to.equal(
+      `headgate bans import bans.jsonl --name api ${end}`,
+    );
+    expect(of({ action: 'reset', key: 'k', all: true, places: [{ name: 'api' }] })).to.equal(
+      `headgate reset k --name api ${end}`,
     );
   });
 });

@@ -88,17 +88,23 @@ for (const [name, start] of Object.entries(frameworks)) {
       expect(actions).to.deep.equal([[['action', 'remove']], [['action', 'override']]]);
     });
 
-    it('resets a key in several limiters, and refuses a list without names', async () => {
+    it('resets a key in several limiters, reports each, and refuses a list without names', async () => {
       const headers = await tokenFields(site.url, 'ada');
-      const reset = async (names: unknown) => {
-        const body = { action: 'reset', name: 'api', all: true, names, key: 'user:2', reason: 'test' };
+      const reset = async (places: unknown) => {
+        const body = { action: 'reset', name: 'api', all: true, places, key: 'user:2', reason: 'test' };
         const sent = { method: 'POST', headers, body: JSON.stringify(body) };
-        return (await fetch(`${site.url}api/change`, sent)).status;
+        return fetch(`${site.url}api/change`, sent);
       };
       await limiter.consume('user:2', { cost: 5 });
-      for (const names of [undefined, [], 'api', [5]]) expect(await reset(names)).to.equal(400);
+      for (const places of [undefined, [], 'api', [5], [{}], [{ name: 'api', dimension: 5 }]])
+        expect((await reset(places)).status).to.equal(400);
       expect((await limiter.peek('user:2')).remaining).to.equal(0);
-      expect(await reset(['api', 'api'])).to.equal(200);
+      const answer = await reset([{ name: 'api' }, { name: 'api', dimension: 'other' }, { name: 'api' }]);
+      const { places } = (await answer.json()) as { places: { error?: string }[] };
+      expect(places[0]).to.deep.equal({ name: 'api', policies: ['default'] });
+      expect(places[1]).to.include({ name: 'api', dimension: 'other' });
+      expect(places[1]!.error).to.contain("no policy of this limiter is by 'other'");
+      expect(places[2]).to.deep.equal({ name: 'api', policies: [], error: 'not tried' });
       expect((await limiter.peek('user:2')).remaining).to.equal(5);
     });
 

@@ -117,9 +117,23 @@ describe('keys near their limit', () => {
     for (const limiter of made) await limiter.close();
   });
 
+  it('come with the keys that hold slots', async () => {
+    const store = memoryStore();
+    const policies = ['slots=concurrency 5/1m', 'minute=100/1m'];
+    const limiter = createLimiter({ store, name: 'reports', policies });
+    const near = new Near(new Searches(createAdmin(store), shown), shown);
+    for (const key of ['pdf', 'csv', 'pdf']) await limiter.consume(key);
+    expect((await near.of('reports')).slots).to.deep.equal([
+      { key: 'pdf', policy: 'slots', used: 2, limit: 5 },
+      { key: 'csv', policy: 'slots', used: 1, limit: 5 },
+    ]);
+    await limiter.close();
+  });
+
   it('are unknown if the limits depend on the request', async () => {
     const store = memoryStore();
     const near = new Near(new Searches(createAdmin(store), shown), shown);
-    expect(await near.of('unknown')).to.deep.equal({ rows: [], isCut: false, isUnknown: true });
+    const { at: _, ...found } = await near.of('unknown');
+    expect(found).to.deep.equal({ rows: [], slots: [], isCut: false, isUnknown: true });
   });
 });

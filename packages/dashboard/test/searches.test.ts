@@ -57,7 +57,7 @@ describe('searches of the dashboard', () => {
     const admin = createAdmin(store);
     for (let i = 0; i < 60; i++) await limiter.ban(`user:${i}`, '1h');
     const found = await new Searches(admin, shown).denied('api');
-    expect(found?.bans).to.have.length(50);
+    expect(found.bans).to.have.length(50);
     await limiter.close();
   });
 
@@ -92,9 +92,9 @@ describe('searches of the dashboard', () => {
     await limiter.consume('pro', { tier: 'pro', cost: 20 });
     await limiter.consume('open', { tier: 'free', cost: 5 });
     const found = await searches.denied('api');
-    expect(found?.limited).to.include({ isCut: false, omitted: 1 });
-    expect(found?.limited.rows).to.have.length(1);
-    expect(found?.limited.rows[0]).to.include({ key: 'open', tier: 'free', certain: false });
+    expect(found.limited).to.include({ isCut: false, omitted: 1 });
+    expect(found.limited!.rows).to.have.length(1);
+    expect(found.limited!.rows[0]).to.include({ key: 'open', tier: 'free', certain: false });
     await limiter.close();
   });
 

@@ -31,10 +31,11 @@ function changeWords(change) {
  *
  * @param {any} change the body of the request
  * @param {string} by the operator
+ * @param {string[]} store the options that name the store
  */
-function wordsOf(change, by) {
+function wordsOf(change, by, store) {
   const { action, name, key, all, dimension, raw, reason } = change;
-  if (action === 'import') return importWords(change, by);
+  if (action === 'import') return importWords(change, by, store);
   const isOverride = action === 'override' || action === 'remove';
   const positional = [
     ...(isOverride && all ? [] : [key]),
@@ -53,6 +54,7 @@ function wordsOf(change, by) {
     ...(raw ? ['--raw'] : []),
     ...(change.fresh ? ['--fresh'] : []),
     ...noteWords(by, reason),
+    ...store,
   ];
   const command = action === 'remove' ? 'override' : action;
   // A word that begins with a hyphen would be read as an option.
@@ -61,8 +63,8 @@ function wordsOf(change, by) {
     : [command, ...positional, ...flags];
 }
 
-/** @param {any} change @param {string} by */
-function importWords({ kind, name, for: length, dimension, file = `${kind}.jsonl`, reason }, by) {
+/** @param {any} change @param {string} by @param {string[]} store */
+function importWords({ kind, name, for: length, dimension, file = `${kind}.jsonl`, reason }, by, store) {
   return [
     ...(kind === 'bans' ? ['bans', 'import'] : ['override', '--file']),
     file.startsWith('-') ? `./${file}` : file,
@@ -70,26 +72,36 @@ function importWords({ kind, name, for: length, dimension, file = `${kind}.jsonl
     ...(length ? ['--for', length] : []),
     ...(dimension ? ['--dimension', dimension] : []),
     ...noteWords(by, reason),
+    ...store,
   ];
 }
 
 /** @param {string} by @param {string} reason */
 const noteWords = (by, reason) => ['--by', by, ...(reason ? ['--reason', reason] : [])];
 
-/** The command line of a change, or undefined if no shell can pass its key. @param {any} change @param {string} by @returns {string | undefined} */
-export function commandLine(change, by) {
+/**
+ * The command line of a change, or undefined if no shell can pass its key.
+ *
+ * @param {any} change
+ * @param {string} by
+ * @param {string[]} [store] the options that name the store
+ * @returns {string | undefined}
+ */
+export function commandLine(change, by, store = []) {
   if (change.action === 'undo')
     return change.ids
-      .map((/** @type {string} */ id) => lineOf(['log', '--undo', id, ...noteWords(by, change.reason)]))
+      .map((/** @type {string} */ id) =>
+        lineOf(['log', '--undo', id, ...noteWords(by, change.reason), ...store]),
+      )
       .join(' &&\n');
-  // The command line resets a key of one limiter at a time.
+  // The command line resets a key of one limiter and dimension at a time.
   if (change.action === 'reset' && change.all) {
-    const lines = change.names.map((/** @type {string} */ name) =>
-      lineOf(wordsOf({ ...change, all: undefined, name }, by)),
+    const lines = change.places.map((/** @type {any} */ { name, dimension }) =>
+      lineOf(wordsOf({ ...change, all: undefined, name, dimension }, by, store)),
     );
     return lines.includes(undefined) ? undefined : lines.join(' &&\n');
   }
-  return lineOf(wordsOf(change, by));
+  return lineOf(wordsOf(change, by, store));
 }
 
 /** @param {string[]} words */

@@ -1,7 +1,8 @@
 // The dialog of a change: the reason, the equivalent command line, and afterwards a note with the undo.
 import { html, useEffect, useRef, useState } from './lib.js';
 import { commandLine } from './command.js';
-import { banText, changeOf, tierText, tierTexts } from './plan.js';
+import { Limits, Plan } from './limits.js';
+import { completed, hasLimits } from './plan.js';
 import { Command, Problem } from './parts.js';
 import { app, changed, openChange, post, refresh, useApp } from './state.js';
 import { keyText, many, printable, shortened } from './text.js';
@@ -99,89 +100,6 @@ function Length({ change, update }) {
   </fieldset>`;
 }
 
-const FACTORS = /** @type {const} */ ([
-  [0.5, '× ½'],
-  [2, '× 2'],
-  [10, '× 10'],
-]);
-
-/** The choice of the tier whose limits change, or of another tier, and of the factor. @param {any} props */
-function Plan({ change, update }) {
-  const { plan } = change;
-  const { sets, isForAll, isFixed = false, tiers, at, factor } = plan;
-  const isMove = change.change?.tier !== undefined && at === undefined;
-  const choose = (/** @type {object} */ fields) => {
-    const next = { ...plan, ...fields };
-    update({ plan: next, change: changeOf(next) });
-  };
-  const pick = (/** @type {string} */ value) => {
-    if (value.startsWith('tier '))
-      update({ plan: { ...plan, at: undefined }, change: { tier: value.slice(5) } });
-    else choose({ at: value === '' ? undefined : value === 'all' ? 'all' : Number(value) });
-  };
-  const also =
-    tiers.length > 0 || sets.length > 1
-      ? tierTexts({ ...plan, at: isMove ? undefined : at }, change.change)
-      : [];
-  const row = useApp().parts[`row ${change.name}`];
-  const bans = row && banText(row, plan, change.change);
-  return html`${
-    !isFixed &&
-    (sets.length > 1 || tiers.length > 0) &&
-    html`<label class="field"
-      ><span>Change</span
-      ><select
-        name="tier"
-        value=${isMove ? `tier ${change.change.tier}` : (at ?? '')}
-        onChange=${(/** @type {any} */ event) => pick(event.target.value)}
-      >
-        ${at === undefined && !isMove && html`<option value="">choose a tier …</option>`}
-        ${isForAll && sets.length > 1 && html`<option value="all">the limits in every tier</option>`}
-        ${sets.map((/** @type {any} */ { tier }, /** @type {number} */ i) => html`<option value=${i}>the limits ${tierText(tier)}</option>`)}
-        ${tiers.map((/** @type {string} */ tier) => html`<option value=${`tier ${tier}`}>to the tier ${printable(tier)}</option>`)}
-      </select></label
-    >`
-  }
-  ${
-    !isFixed &&
-    !isMove &&
-    at !== undefined &&
-    html`<div class="chips" role="group" aria-label="Multiply the limits">
-      ${FACTORS.map(([value, label]) => html`<button type="button" class="small" aria-pressed=${factor === value} onClick=${() => choose({ factor: value })}>${label}</button>`)}
-    </div>`
-  }
-  ${
-    also.length > 0 &&
-    html`<div class="warn">
-      ${isMove ? 'The limits change for requests' : 'A change names policies, so it is also for requests'}
-      <ul>
-        ${also.map((text) => html`<li>${text}</li>`)}
-      </ul>
-    </div>`
-  }
-  ${bans && html`<p class="warn">${bans}</p>`}`;
-}
-
-/** The new limits of an override, by policy. @param {any} props */
-function Limits({ change, update }) {
-  if (change.plan?.at === undefined && change.change?.tier !== undefined) return null;
-  const texts = typeof change.change === 'string' ? { '': change.change } : (change.change ?? {});
-  const set = (/** @type {string} */ name, /** @type {string} */ text) =>
-    update({ change: name === '' ? text : { ...texts, [name]: text } });
-  return Object.entries(texts).map(
-    ([name, text]) =>
-      html`<label class="field"
-        ><span>${name === '' ? 'Limit' : `Limit of ${printable(name)}`}</span>
-        <input
-          value=${text}
-          required
-          spellcheck="false"
-          autocomplete="off"
-          onInput=${(/** @type {any} */ event) => set(name, event.target.value)}
-      /></label>`,
-  );
-}
-
 /** The last chosen duration of each kind of change. @type {Record<string, string | undefined>} */
 const lastLengths = {};
 
@@ -198,9 +116,24 @@ function importedText({ kind }, preview) {
   return keys > changesIn(preview) ? `${lines} of ${many(keys, 'key')}` : lines;
 }
 
+/** A limiter, with the dimension unless all keys have the same. @param {any} place */
+const placeOfReset = ({ name, dimension }) => `${name}${dimension ? ` by ${dimension}` : ''}`;
+
+/** The places of a reset. @param {any} change @returns {string} */
+const placesText = ({ places }) => places.map(placeOfReset).join(', ');
+
+/** Whether the places of a reset have other dimensions than its own. @param {any} change */
+const isOfDimensions = ({ places, dimension }) =>
+  places.some((/** @type {any} */ place) => place.dimension !== dimension);
+
+/** The result in each place of a reset. @param {any} place */
+const resultText = ({ error, policies, ...place }) =>
+  `${placeOfReset(place)}: ${error ?? (policies.length > 0 ? `reset ${policies.join(', ')}` : 'nothing was charged')}`;
+
 /** The limiters of a change. @param {any} change */
-function placeText({ name, names, all, key }) {
-  if (all && key !== undefined) return names ? ` in ${printable(names.join(', '))}` : ' in all limiters';
+function placeText({ name, places, all, key }) {
+  if (all && key !== undefined)
+    return places ? ` in ${printable(placesText({ places }))}` : ' in all limiters';
   return name ? ` in ${printable(name)}` : '';
 }
 
@@ -215,19 +148,21 @@ function closeNote(note) {
 
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
-  const { what, plan: _, left: ____, preview, file: __, fault: ___, ...body } = change;
+  const { what, plan: _, left: ____, shared: _____, preview, file: __, fault: ___, ...body } = change;
   if (LENGTHS[change.action] && !change.until) lastLengths[change.action] = change.for;
-  const { warnings, entries } = await post(PATHS[change.action] ?? 'api/change', body);
+  const { warnings, entries, places = [] } = await post(PATHS[change.action] ?? 'api/change', body);
   const text =
     change.action === 'undo'
       ? `Undid: ${what}`
       : change.action === 'import'
         ? importedText(change, preview)
         : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${placeText(change)}`;
-  const note = { id: Date.now(), text, warnings, entries, reason: change.reason };
+  const results = places.length > 1 ? places.map(resultText) : [];
+  const note = { id: Date.now(), text, results, warnings, entries, reason: change.reason };
   app.notes = [...app.notes.slice(-2), note];
   // A note with a warning stays until it is read and closed.
-  if (warnings.length === 0) setTimeout(closeNote, NOTE_MS, note);
+  if (warnings.length === 0 && !places.some((/** @type {any} */ { error }) => error))
+    setTimeout(closeNote, NOTE_MS, note);
   refresh();
 }
 
@@ -252,35 +187,40 @@ function Form({ given }) {
     setChange((/** @type {any} */ last) => ({ ...last, ...fields }));
   const close = () => dialog.current?.close();
   const reason = (change.reason ?? '').trim();
+  const whole = { ...change, change: completed(change, given) };
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setState({ isBusy: true, error: '' });
     try {
-      await make({ ...change, reason });
+      await make({ ...whole, reason });
       close();
     } catch (error) {
       setState({ isBusy: false, error: /** @type {Error} */ (error).message });
     }
   };
   const isImport = change.action === 'import';
+  // A tenant's charges are those of the shared limit, which a reset of all places leaves, too.
+  const left = change.all ? change.shared : change.left;
   const isChosen = change.action !== 'override' || change.change !== undefined;
   const isReady = isImport ? changesIn(change.preview) > 0 : isChosen;
-  const command = isChosen ? commandLine({ ...change, reason }, by) : undefined;
+  const isValid = hasLimits(whole);
+  const flags = app.me?.flags;
+  const command = isChosen && isValid ? commandLine({ ...whole, reason }, by, flags ?? []) : undefined;
   const canBeEverywhere =
-    change.name && (change.action === 'ban' || change.action === 'unban' || change.names !== undefined);
+    change.name && (change.action === 'ban' || change.action === 'unban' || change.places !== undefined);
   return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${() => openChange(null)}>
     <form method="dialog" onSubmit=${submit}>
       <h2 id="dialog-title">${texts.title(change)}</h2>
       <p class="quiet">
-        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.names ? ' with a record' : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
+        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.places ? ' with a record' : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
       </p>
       ${isImport && html`<${Lines} change=${change} update=${update} />`}
       ${change.plan && html`<${Plan} change=${change} update=${update} />`}
-      ${change.action === 'override' && html`<${Limits} change=${change} update=${update} />`}
+      ${change.action === 'override' && html`<${Limits} change=${change} given=${given} update=${update} />`}
       ${LENGTHS[change.action] && html`<${Length} change=${change} update=${update} />`}
-      ${canBeEverywhere && html`<label class="check"><input type="checkbox" checked=${change.all ?? false} onChange=${(/** @type {any} */ event) => update({ all: event.target.checked || undefined })} /> in all limiters${change.names ? ` with a record: ${printable(change.names.join(', '))}` : ''}</label>`}
+      ${canBeEverywhere && html`<label class="check"><input type="checkbox" checked=${change.all ?? false} onChange=${(/** @type {any} */ event) => update({ all: event.target.checked || undefined })} /> in all limiters${change.places ? `${isOfDimensions(change) ? ' and dimensions' : ''} with a record: ${printable(placesText(change))}` : ''}</label>`}
       ${change.action === 'remove' && parts[`row ${change.name}`]?.banRule && html`<label class="check"><input type="checkbox" name="unban" checked=${change.unban ?? false} onChange=${(/** @type {any} */ event) => update({ unban: event.target.checked || undefined })} /> also end the bans by denials since the override began</label>`}
-      ${change.left && html`<p class="warn">Stays charged: ${printable(change.left.join('; '))}. Each has an answer of its own on the page of the key.</p>`}
+      ${left?.length > 0 && html`<p class="warn">Stays charged: ${printable(left.join('; '))}. Each has an answer of its own on the page of the key.</p>`}
       ${change.action === 'unban' && html`<label class="check"><input type="checkbox" name="fresh" checked=${change.fresh ?? false} onChange=${(/** @type {any} */ event) => update({ fresh: event.target.checked || undefined })} /> forget the charges, too</label>`}
       <label class="field"
         ><span>Reason</span
@@ -294,17 +234,20 @@ function Form({ given }) {
           value=${change.reason ?? ''}
           onInput=${(/** @type {any} */ event) => update({ reason: event.target.value })}
       /></label>
-      <div class="equivalent">
-        <span class="quiet">The same on the command line</span>
-        ${command === undefined ? html`<p class="quiet">${isChosen ? 'A shell cannot pass this key.' : 'Choose a tier first.'}</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
-      </div>
+      ${
+        flags &&
+        html`<div class="equivalent">
+          <span class="quiet">The same on the command line</span>
+          ${command === undefined ? html`<p class="quiet">${!isValid ? 'Write a valid limit first.' : isChosen ? 'A shell cannot pass this key.' : 'Choose a tier first.'}</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
+        </div>`
+      }
       ${state.error && html`<${Problem} text=${state.error} />`}
       <div class="buttons">
         <span class="quiet">as ${printable(by)}</span><button type="button" onClick=${close}>Cancel</button>
         <button
           type="submit"
           class=${`primary ${texts.kind}`}
-          disabled=${state.isBusy || reason === '' || !isReady}
+          disabled=${state.isBusy || reason === '' || !isReady || !isValid}
         >
           ${texts.verb}
         </button>
@@ -334,8 +277,12 @@ export function Notes() {
       (note) =>
         html`<div class="note" key=${note.id}>
           <div>
-            <b>${printable(note.text)}</b
-            >${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
+            <b>${printable(note.text)}</b>${
+              note.results?.length > 0 &&
+              html`<ul>
+                ${note.results.map((/** @type {string} */ text) => html`<li>${printable(text)}</li>`)}
+              </ul>`
+            }${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
           </div>
           ${note.entries.length > 0 && !isUndone(note) && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
           <button

@@ -66,7 +66,7 @@ function Answers({ of, by }) {
   const isFirst = (/** @type {any} */ view) => all.find((each) => placeOf(each) === placeOf(view)) === view;
   return html`<${Failure} answer=${answer} />
     ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} />`}
-    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} isFirst=${isFirst(view)} />`)}
+    ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} places=${recordedIn(views)} left=${chargedElsewhere(views, view)} shared=${chargedWithin(views)} isFirst=${isFirst(view)} />`)}
     ${
       others.length > 0 &&
       html`<details class="others" open=${shown.length === 0}>
@@ -74,7 +74,7 @@ function Answers({ of, by }) {
           No record in ${many(others.length, 'other answer')}:
           ${shortened(printable([...new Set(others.map((view) => view.name))].join(', ')), 90)}
         </summary>
-        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} names=${recordedIn(views, view)} left=${chargedElsewhere(views, view)} isFirst=${isFirst(view)} />`)}
+        ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} places=${recordedIn(views)} left=${chargedElsewhere(views, view)} shared=${chargedWithin(views)} isFirst=${isFirst(view)} />`)}
       </details>`
     }
     ${isNetwork ? '' : html`<${Past} of=${of} by=${by} />`}
@@ -135,14 +135,13 @@ function Verdict({ views }) {
 /** @param {any} view */
 const placeOf = ({ name, dimension, within }) => JSON.stringify([name, dimension, within]);
 
-/** The limiters with a record of the key in the dimension of an answer. @param {any[]} views @param {any} view @returns {string[]} */
-const recordedIn = (views, { dimension }) => [
-  ...new Set(
-    views
-      .filter((each) => each.stored && !each.within && each.dimension === dimension)
-      .map(({ name }) => name),
-  ),
-];
+/** The limiters and dimensions with a record of the key. @param {any[]} views @returns {{ name: string, dimension?: string }[]} */
+const recordedIn = (views) => {
+  const places = views
+    .filter((each) => each.stored && !each.within)
+    .map(({ name, dimension }) => ({ name, ...(dimension !== 'key' && { dimension }) }));
+  return [...new Map(places.map((place) => [JSON.stringify(place), place])).values()];
+};
 
 /** The units that a key may have: a bucket's burst, the share of a tenant, or the limit. @param {any} policy @returns {number} */
 const quotaOf = ({ limit, burst = limit, share = burst }) => share;
@@ -150,14 +149,21 @@ const quotaOf = ({ limit, burst = limit, share = burst }) => share;
 /** @param {any} policy */
 const isUsed = (policy) => (policy.used ?? quotaOf(policy) - policy.remaining) > 0;
 
-/** The places with charges that a reset in the dimension of an answer leaves. @param {any[]} views @param {any} view @returns {string[]} */
-const chargedElsewhere = (views, { dimension }) => [
+/** The places with charges, as text. @param {any[]} views @returns {string[]} */
+const chargedPlaces = (views) => [
   ...new Set(
     views
-      .filter((each) => each.dimension !== dimension && each.policies.some(isUsed))
+      .filter((each) => each.policies.some(isUsed))
       .map((each) => `${each.dimension}${each.within ? ` within ${each.within}` : ''} in ${each.name}`),
   ),
 ];
+
+/** The places with charges that a reset in the dimension of an answer leaves. @param {any[]} views @param {any} view */
+const chargedElsewhere = (views, { dimension }) =>
+  chargedPlaces(views.filter((each) => each.dimension !== dimension));
+
+/** The charges of a tenant, which a reset in all places leaves. @param {any[]} views */
+const chargedWithin = (views) => chargedPlaces(views.filter((each) => each.within));
 
 /** The key of a tenant's shared limit, which alone can be reset. @param {any} props */
 function OfTenant({ within }) {
@@ -190,7 +196,7 @@ function Network({ of, parts }) {
 }
 
 /** @param {any} props */
-function Answer({ view, row, typed, names, left, isFirst }) {
+function Answer({ view, row, typed, places, left, shared, isFirst }) {
   const { name, dimension, within, tier, likely, allowed, reason, retryAfterMs } = view;
   const { policies, bannedForMs, override, warnings, lacksSlots } = view;
   const state = allowed === null ? 'unknown' : allowed ? 'admitted' : 'denied';
@@ -236,17 +242,17 @@ function Answer({ view, row, typed, names, left, isFirst }) {
       </div>`;
     })}
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
-    ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, names, left, isFirst }} />`}
+    ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, places, left, shared, isFirst }} />`}
   </article>`;
 }
 
 /** The changes of a key. @param {any} props */
-function Acts({ row, subject, tier, bannedForMs, override, names, left, isFirst }) {
+function Acts({ row, subject, tier, bannedForMs, override, places, left, shared, isFirst }) {
   const limits = (/** @type {number} */ factor) => multiplied(row, subject, factor, tier ?? '');
   return html`<div class="acts">
     ${isFirst && (bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
     ${row && row.overridden !== null && html`${isFirst && override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${limits(2)} /><${Act} label="× ½" change=${limits(0.5)} /><${Act} label="× 10" change=${limits(10)} />`}
-    ${isFirst && html`<${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(names.length > 1 && { names }), ...(left.length > 0 && { left }) }} />`}
+    ${isFirst && html`<${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(places.length > 1 && { places }), left, shared }} />`}
   </div>`;
 }
 

@@ -1,19 +1,25 @@
 // A row of the first screen, and its details.
 import { Bar, Spark } from './charts.js';
 import { policyParts } from './command.js';
+import { DeniedNow, Keys, withAction } from './denied.js';
 import { html } from './lib.js';
-import { NearKeys } from './near.js';
+import { NearKeys, Slots } from './near.js';
 import { Failure } from './outage.js';
 import { multiplied } from './plan.js';
-import { Act, Cause, Key, limitsText, subjectOf, Unknown, useFold, whyUncounted } from './parts.js';
+import { Act, Key, limitsText, subjectOf, toolHint, Unknown, whyUncounted } from './parts.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
-import { causeText, count, endOf, many, percent, printable, rate, span } from './text.js';
+import { causeText, count, many, percent, printable, rate, span } from './text.js';
 
 /** The sign for nothing, which keeps the eye on the numbers. */
 const None = html`<span class="quiet"
   ><span aria-hidden="true">–</span><span class="hidden">none</span></span
+>`;
+
+/** A key may be denied without a request in the last seconds. */
+const NoneCounted = html`<span class="quiet"
+  >none counted<span class="hidden"> in the last seconds</span></span
 >`;
 
 /** @param {any} rates */
@@ -54,7 +60,7 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
       <td data-label=${spanText}>${unknown || html`<${Spark} spark=${spark} minutes=${minutes} />`}</td>
       <td class="number" data-label="Requests/s">${unknown || rate(all)}</td>
       <td class="denied-cell" data-label="Denied">
-        ${unknown || (rates.denied === 0 ? None : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`)}
+        ${unknown || (rates.denied === 0 ? NoneCounted : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`)}
       </td>
       <td class="number" data-label="Near limit">
         ${unknown || (near > 0 ? html`${count(near)}<span class="quiet">/min</span>` : None)}
@@ -81,11 +87,34 @@ function PolicyText({ text }) {
   >`;
 }
 
+/** The time between two searches of an opened row, ms. */
+const SEARCH_MS = 10_000;
+
+/** The most bans of a row. */
+const MAX_BANS = 50;
+
+/** The recorded bans, and those that only the search met. @param {any[]} recorded @param {any[]} met */
+function allBans(recorded, met) {
+  const ids = new Set(recorded.map(({ key, dimension }) => JSON.stringify([key, dimension])));
+  const others = met.filter(({ key, dimension }) => !ids.has(JSON.stringify([key, dimension])));
+  return [...recorded, ...others].slice(0, MAX_BANS);
+}
+
 /** @param {any} props */
 function Details({ row }) {
   const { name } = row;
   const answer = useAnswer(() => get(`api/limiter?name=${encodeURIComponent(name)}`), [name], 3000);
-  const { keys = [], bans = [], overrides = [], tenants = [], limited } = answer.value ?? {};
+  const query = `name=${encodeURIComponent(name)}`;
+  const found = useAnswer(() => get(`api/denied?${query}`), [name], SEARCH_MS);
+  // One search at a time, and that for denied keys first.
+  const isNext = !found.isLoading;
+  const near = useAnswer(
+    () => (isNext ? get(`api/near?${query}`) : Promise.resolve(null)),
+    [name, isNext],
+    SEARCH_MS,
+  );
+  const { keys = [], overrides = [], tenants = [] } = answer.value ?? {};
+  const bans = allBans(answer.value?.bans ?? [], found.value?.bans ?? []);
   const isUnknown = !answer.isLoading && !answer.value;
   const denied = keys.filter((/** @type {any} */ key) => key.denied > 0);
   const busy = keys.filter((/** @type {any} */ key) => key.denied === 0);
@@ -94,25 +123,17 @@ function Details({ row }) {
     <div class="detail-columns">
       <div>
         ${tenants.length > 0 && html`<${Tenants} rows=${tenants} why=${whyUncounted(row)} />`}
+        <${DeniedNow} row=${row} counted=${denied} found=${found} />
+        <h3>Busiest admitted keys</h3>
         ${
-          limited?.rows.length > 0
-            ? html`<${Limited} ...${limited} />`
-            : html`<${Keys}
-                title="Denied now"
-                rows=${denied}
-                row=${row}
-                none=${isUnknown ? 'Unknown.' : noneDenied(keys, limited)}
-                isLoading=${answer.isLoading}
-              />`
+          busy.length > 0
+            ? html`<${Keys} rows=${busy} row=${row} />`
+            : html`<p class="quiet">
+                ${answer.isLoading ? 'Reading …' : isUnknown ? 'Unknown.' : whyUncounted(row) ? `Unknown: ${whyUncounted(row)}.` : denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
+              </p>`
         }
-        <${Keys}
-          title="Busiest admitted keys"
-          rows=${busy}
-          row=${row}
-          none=${isUnknown ? 'Unknown.' : whyUncounted(row) ? `Unknown: ${whyUncounted(row)}.` : denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
-          isLoading=${answer.isLoading}
-        />
-        <${NearKeys} name=${name} />
+        <${NearKeys} answer=${near} />
+        ${row.slots && html`<${Slots} answer=${near} />`}
         <${Queues} name=${name} />
       </div>
       <div>
@@ -129,8 +150,8 @@ function Details({ row }) {
               ? html`<p class="quiet">Unknown.</p>`
               : bans.length === 0
                 ? html`<p class="quiet">
-                    No key is banned, as far as the store has records of bans. Without them,
-                    <code>headgate list --banned --scan</code> searches all keys.
+                    No key is banned, as far as the store has records of
+                    bans.${toolHint('list --banned --scan', ' Without them,', 'searches all keys.')}
                   </p>`
                 : html`<ul class="list">
                     ${bans.map(
@@ -182,7 +203,7 @@ function Details({ row }) {
                 <p>
                   <${Act}
                     label="Change the limits of all keys"
-                    change=${multiplied(row, { name, all: true }, 2)}
+                    change=${multiplied(row, { name, all: true }, 0.5)}
                   />
                 </p>`
         }
@@ -215,97 +236,4 @@ function Queues({ name }) {
           </li>`,
       )}
     </ul>`;
-}
-
-/** The sentence in place of denied keys. Unknown is not none. @param {any[]} keys @param {any} limited */
-function noneDenied(keys, limited) {
-  if (limited?.unnamed > 0)
-    return `Unknown: ${many(limited.unnamed, 'key')} came before the dashboard was created, so their names are unknown.`;
-  if (keys.length > 0 || limited?.isCut === false) return `No key is denied.${omittedText(limited)}`;
-  return limited
-    ? 'A search of a second found no denied key. There may be some: headgate list searches all keys.'
-    : 'Unknown: the limits depend on the request.';
-}
-
-/** The keys that are not listed. @param {any} limited @returns {string} */
-const omittedText = (limited) =>
-  limited?.omitted > 0
-    ? ` ${many(limited.omitted, 'key')} would be denied only by a tier that ${limited.omitted === 1 ? 'it does' : 'they do'} not have, judging by the use.`
-    : '';
-
-/** The tier of a denied key. The tier of a key is unknown, so another tier may admit it. @param {any} key @returns {string} */
-function inTier({ tier, certain }) {
-  const where = tier ? `in tier ${printable(tier)}` : 'without a tier';
-  return certain ? (tier ? `${where}, ` : '') : `only ${where}, `;
-}
-
-/** The keys that are denied by their state. @param {any} props */
-function Limited({ rows, isCut, omitted }) {
-  return html`<h3>Denied now${isCut && html` <span class="quiet">the first ${rows.length}</span>`}</h3>
-    <ul class="list">
-      ${rows.map(
-        (/** @type {any} */ each) =>
-          html`<li>
-            <div>
-              <${Key} of=${each.key} dimension=${each.dimension} /><span class="quiet"
-                >${each.within ? `within ${typeof each.within === 'string' ? printable(each.within) : 'a hidden key'}, ` : ''}${inTier(each)}by
-                ${printable(each.policy ?? '')}${each.retryAfterMs === null ? '' : ` ${endOf(each)}`}</span
-              >
-            </div>
-          </li>`,
-      )}
-    </ul>
-    ${omitted > 0 && html`<p class="quiet">${omittedText({ omitted })}</p>`}`;
-}
-
-/** @param {string} action @param {any} subject */
-const withAction = (action, subject) => subject && { action, ...subject };
-
-/** @param {any} props */
-function Keys({ title, rows, row, none, isLoading }) {
-  const { name } = row;
-  const { shown, more } = useFold(rows, 4);
-  if (rows.length === 0)
-    return html`<h3>${title}</h3>
-      <p class="quiet">${isLoading ? 'Reading …' : none}</p>`;
-  const most = Math.max(...rows.map((/** @type {any} */ key) => key.denied + key.admitted));
-  return html`<h3>${title}</h3>
-    <table class="keys">
-      <thead>
-        <tr>
-          <th scope="col">Key</th>
-          <th scope="col" class="number">Denied/s</th>
-          <th scope="col" class="number">Admitted/s</th>
-          <th scope="col">Policy</th>
-          <th scope="col"><span class="hidden">Changes</span></th>
-        </tr>
-      </thead>
-      <tbody>
-        ${shown.map((/** @type {any} */ key) => {
-          const subject = subjectOf(name, key);
-          return html`<tr>
-            <td data-label="Key">
-              <${Key}
-                of=${key.key}
-                dimension=${key.dimension}
-              />${key.within ? html` <span class="quiet">within ${typeof key.within === 'string' ? printable(key.within) : 'a hidden key'}</span>` : ''}${key.bannedForMs > 0 ? html` <span class="chip bad">banned</span>` : ''}${key.isOverridden ? html` <span class="chip warn">override</span>` : ''}
-            </td>
-            <td class="number" data-label="Denied/s">
-              ${key.denied > 0 ? html`<b class="bad">${rate(key.denied)}</b>` : rate(key.denied)}
-            </td>
-            <td class="number" data-label="Admitted/s">${rate(key.admitted)}</td>
-            <td data-label="Policy">
-              ${key.policy || key.reason ? html`<${Cause} of=${key} />${key.retryAfterMs ? html`<div class=${key.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
-            </td>
-            <td class="acts">
-              ${row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2, key.tier)} />`}<${Act}
-                label="Reset"
-                change=${withAction('reset', subject)}
-              />
-            </td>
-          </tr>`;
-        })}
-      </tbody>
-    </table>
-    ${more}`;
 }

@@ -1,16 +1,10 @@
 // The keys of a limiter that have used most of a limit.
 import { Bar } from './charts.js';
-import { html, useState } from './lib.js';
-import { Key, Problem, useFold } from './parts.js';
-import { get, useAnswer } from './state.js';
-import { count, percent, printable, rate, span } from './text.js';
-
-/** The list is searched only for a visitor who asks for it. @param {any} props */
-export function NearKeys({ name }) {
-  const [isOpen, setOpen] = useState(false);
-  return html`<h3>Above 80 %</h3>
-    ${isOpen ? html`<${NearRows} name=${name} />` : html`<p><button type="button" class="small" onClick=${() => setOpen(true)}>Find keys above 80 % of a limit</button></p>`}`;
-}
+import { FoundAt } from './denied.js';
+import { html } from './lib.js';
+import { Failure } from './outage.js';
+import { Key, useFold } from './parts.js';
+import { count, keyText, percent, printable, rate, span } from './text.js';
 
 /** The tier of a key, or the tier that it may have. @param {any} row @returns {string} */
 function tierOf({ tier, certain = true }) {
@@ -21,25 +15,53 @@ function tierOf({ tier, certain = true }) {
 /** The growth of the use, if it is known. @param {any} row */
 function trendOf({ trend }) {
   if (trend === null)
-    return html`<span class="quiet" title="It is known after four readings, 45 s">not known yet</span>`;
+    return html`<span class="quiet" title="It is known after four searches, 40 s">not known yet</span>`;
   return trend === 0
     ? html`<span class="quiet">steady</span>`
     : `${trend > 0 ? '+' : '−'}${rate(Math.abs(trend))}/s`;
 }
 
+/** The keys, with the time of the search. @param {any} props */
+export function NearKeys({ answer }) {
+  return html`<h3>Above 80 %<${FoundAt} answer=${answer} /></h3>
+    <${Failure} answer=${answer} /><${NearRows} answer=${answer} />`;
+}
+
+/** The keys that hold slots. @param {any} props */
+export function Slots({ answer: { value, error } }) {
+  const { slots = [], isCut = false, isUnknown = false } = value ?? {};
+  const { shown, more } = useFold(slots, 6);
+  return html`<h3>Slots by key</h3>
+    ${
+      slots.length === 0
+        ? html`<p class="quiet">
+            ${!value ? (error ? 'Unknown.' : 'Searching keys …') : isUnknown ? 'Unknown: the limits depend on the request.' : isCut ? 'None among the keys that a search of two seconds reads.' : 'No slot is in use.'}
+          </p>`
+        : html`<ul class="list slots">
+              ${shown.map(
+                (/** @type {any} */ each) =>
+                  html`<li>
+                    <div>
+                      <${Key} of=${each.key} dimension=${each.dimension} /><span class="quiet"
+                        ><b>${count(each.used)} of ${count(each.limit)}</b>
+                        ${printable(each.policy)}${each.tier ? ` in tier ${printable(each.tier)}` : ''}${each.within ? ` within ${keyText(each.within)}` : ''}</span
+                      >
+                    </div>
+                  </li>`,
+              )}
+            </ul>
+            ${more}${isCut && html`<p class="quiet">There may be more: the search reads keys for two seconds.</p>`}`
+    }`;
+}
+
 /** @param {any} props */
-function NearRows({ name }) {
-  const { value, error, isLoading } = useAnswer(
-    () => get(`api/near?name=${encodeURIComponent(name)}`),
-    [name],
-    15_000,
-  );
+function NearRows({ answer: { value, error } }) {
   const { rows = [], isCut = false, isUnknown = false } = value ?? {};
   const { shown, more } = useFold(rows, 6);
-  if (error && !value) return html`<${Problem} text=${error} />`;
+  if (error && !value) return html`<p class="quiet">Unknown.</p>`;
   if (rows.length === 0)
     return html`<p class="quiet">
-      ${isLoading ? 'Searching keys …' : isUnknown ? 'Unknown: the limits depend on the request.' : isCut ? 'None among the keys that a search of two seconds reads.' : 'No key has used 80 % of a limit.'}
+      ${!value ? 'Searching keys …' : isUnknown ? 'Unknown: the limits depend on the request.' : isCut ? 'None among the keys that a search of two seconds reads.' : 'No key has used 80 % of a limit.'}
     </p>`;
   return html`<table class="keys">
       <thead>

@@ -19,7 +19,7 @@ import {
 import { PastOutages } from './outage.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
-import { bytes, causeText, count, keyText, many, percent, printable, rate, span } from './text.js';
+import { bytes, causeText, count, endOf, keyText, many, percent, printable, rate, span } from './text.js';
 
 const MORE = 100;
 
@@ -156,6 +156,7 @@ function DeniedKeys({ rows }) {
           <th scope="col">Limiter</th>
           <th scope="col" class="number">Denied/s</th>
           <th scope="col">Cause</th>
+          <th scope="col">End</th>
         </tr>
       </thead>
       <tbody>
@@ -172,6 +173,9 @@ function DeniedKeys({ rows }) {
               <td class="number" data-label="Denied/s"><b class="bad">${rate(each.denied)}</b></td>
               <td data-label="Cause">
                 <${Cause} of=${each} />
+              </td>
+              <td data-label="End">
+                ${each.retryAfterMs || each.lacksSlots ? endOf(each) : html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />`}
               </td>
             </tr>`,
         )}
@@ -232,7 +236,7 @@ function Summary({ parts, rows }) {
         ${why ? html`<${Unknown} />` : percent(denied, admitted + denied)}
       </p>
       <p class="quiet">
-        ${why || (worst ? html`${rate(denied)}/s, most in <b>${printable(worst.of)}</b> ${causeText(worst)}` : uncounted > 0 ? 'none of those that are counted' : 'nothing is denied now')}
+        ${why || (worst ? html`${rate(denied)}/s, most in <b>${printable(worst.of)}</b> ${causeText(worst)}` : uncounted > 0 ? 'none of those that are counted' : 'none counted in the last seconds')}
       </p>
     </section>
     <section class="tile" aria-label="Waiting">

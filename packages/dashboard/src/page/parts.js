@@ -1,6 +1,6 @@
 // Small parts of several screens.
 import { html, useEffect, useState } from './lib.js';
-import { isAmbiguous } from './command.js';
+import { isAmbiguous, shellWord } from './command.js';
 import { app, openChange } from './state.js';
 import { atTime, fullTimeOf } from './zone.js';
 import { ago, causeText, keyText, printable, shortened, span } from './text.js';
@@ -91,6 +91,14 @@ export function useFold(items, few) {
     Show ${items.length - few} more
   </button>`;
   return { shown: items.slice(0, few), more };
+}
+
+/** A sentence with a command line, if there is one for the store. @param {string} command @param {string} before @param {string} after */
+export function toolHint(command, before, after) {
+  const flags = app.me ? app.me.flags : [];
+  if (!flags) return '';
+  const words = ['headgate', ...command.split(' '), ...flags.map((each) => shellWord(each) ?? each)];
+  return html`${before} <code>${words.join(' ')}</code> ${after}`;
 }
 
 /** A text with a button that copies it. @param {any} props */

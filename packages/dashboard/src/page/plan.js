@@ -116,3 +116,37 @@ export function multiplied(row, subject, factor, tier) {
   if (plan.sets.length === 0) return undefined;
   return { action: 'override', ...subject, change: changeOf(plan), for: '1d', plan };
 }
+
+/** The window in a policy's text. @param {string} [text] */
+const windowIn = (text) => /\d\s*\/\s*(\S+)/.exec(text ?? '')?.[1];
+
+/** The window of a policy, for a limit without one. @param {any} change @param {any} given @param {string} name empty for the sole policy @returns {string | undefined} */
+function windowOf({ plan }, given, name) {
+  const before = typeof given.change === 'string' ? given.change : given.change?.[name];
+  const sets = plan ? (typeof plan.at === 'number' ? [plan.sets[plan.at]] : plan.sets) : [];
+  const parts = sets.flatMap((/** @type {any} */ set) => set.parts);
+  return windowIn(parts.find((/** @type {any} */ part) => name === '' || part.name === name)?.rest ?? before);
+}
+
+/** The limits of a change, in which a number alone is that of the policy's window. @param {any} change @param {any} given the change before the operator wrote @returns {any} */
+export function completed(change, given) {
+  const texts = change.change;
+  const whole = (/** @type {string} */ name, /** @type {any} */ text) => {
+    const window = typeof text === 'string' && /^\s*\d+\s*$/.test(text) && windowOf(change, given, name);
+    return window ? `${text.trim()}/${window}` : text;
+  };
+  if (typeof texts === 'string') return whole('', texts);
+  if (typeof texts !== 'object' || texts === null || texts.tier !== undefined) return texts;
+  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, whole(name, text)]));
+}
+
+/** Whether a text can be a limit: a number and a window. The server checks its words. @param {any} text */
+export const isLimit = (text) => typeof text !== 'string' || /\d\s*\/\s*(\d|[a-z])/i.test(text);
+
+/** Whether all limits of a change can be limits. @param {any} change */
+export const hasLimits = ({ action, change }) =>
+  action !== 'override' ||
+  change === undefined ||
+  (typeof change === 'string'
+    ? isLimit(change)
+    : change.tier !== undefined || Object.values(change).every(isLimit));

@@ -4,7 +4,7 @@ import { useEffect, useState } from './lib.js';
 /**
  * @typedef {object} App
  * @property {Record<string, any>} parts the parts of the state, by name
- * @property {{ by: string } | null} me the operator, or null for a page that changes nothing
+ * @property {{ by: string, flags: string[] | null } | null} me the operator, or null for a page that changes nothing
  * @property {string} title
  * @property {boolean} hideKeys
  * @property {string} link the connection: connecting, live, polling, or lost

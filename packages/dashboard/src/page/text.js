@@ -49,11 +49,11 @@ const UNITS = /** @type {const} */ ([
 export function span(ms) {
   const at = UNITS.findIndex(([, length]) => ms >= length);
   if (at === -1) return ms <= 0 ? 'now' : '< 1 s';
-  const [unit, length] = UNITS[at];
+  const [unit, length] = /** @type {readonly [string, number]} */ (UNITS[at]);
   const whole = Math.floor(ms / length);
   const next = UNITS[at + 1];
   const rest = next && whole < 10 ? Math.floor((ms % length) / next[1]) : 0;
-  return rest > 0 ? `${whole} ${unit} ${rest} ${next[0]}` : `${whole} ${unit}`;
+  return next && rest > 0 ? `${whole} ${unit} ${rest} ${next[0]}` : `${whole} ${unit}`;
 }
 
 /** The end of a denial. A lease is renewed while its process lives, so its end is not that of the denial. @param {any} denial */

@@ -18,7 +18,9 @@ const PAUSE_MS = 300;
 /** Saves the lines of a limiter, or of all, as a file. @param {string} kind @param {string} [name] */
 async function save(kind, name) {
   const words = kind === 'bans' ? ['bans', 'export'] : ['overrides', '--json'];
-  const command = ['headgate', ...words, ...(name === undefined ? [] : ['--name', name])].map(shellWord);
+  const store = app.me?.flags;
+  const all = ['headgate', ...words, ...(name === undefined ? [] : ['--name', name]), ...(store ?? [])];
+  const command = all.map(shellWord);
   const query = new URLSearchParams({ kind, ...(name !== undefined && { name }) });
   let text;
   try {
@@ -32,7 +34,7 @@ async function save(kind, name) {
   } catch (error) {
     text = `The export failed: ${/** @type {Error} */ (error).message}`;
   }
-  const line = command.includes(undefined) ? '' : `${command.join(' ')} > ${kind}.jsonl`;
+  const line = !store || command.includes(undefined) ? '' : `${command.join(' ')} > ${kind}.jsonl`;
   app.notes = [...app.notes.slice(-2), { id: Date.now(), text, warnings: [], entries: [], line }];
   changed();
 }

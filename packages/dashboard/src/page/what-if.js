@@ -6,6 +6,7 @@ import { Failure } from './outage.js';
 import { Act, Command, Key } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
 import { causeText, count, many, percent, printable } from './text.js';
+import { atTime } from './zone.js';
 
 const STEPS = 200;
 const WIDTH = 640;
@@ -215,15 +216,15 @@ function Distribution({ part, counts, why, levels, limit, setLimit, answer }) {
     ${counts ? html`<p class="verdict-line" role="status">${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${limit === most ? 'denied' : 'would have denied about'} <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the keys in a window.</p>` : ''}`;
 }
 
-/** The requests that the limiter denied in the last hour. @param {any} props */
-function Requests({ name, policy, use: { admitted, denied, policies, reasons } }) {
+/** The requests that the limiter denied since its first one in the last hour. @param {any} props */
+function Requests({ name, policy, use: { admitted, denied, policies, reasons, since } }) {
   if (admitted + denied === 0) return '';
   const waits = Object.entries(reasons)
     .filter(([, n]) => n > 0)
     .map(([reason, n]) => `${count(n)} ${causeText({ name: reason, isReason: true })}`);
   const causes = [`${count(policies[policy] ?? 0)} by this limit`, ...waits].join(', ');
   return html`<p class="denials quiet">
-    In the last hour, ${printable(name)} denied <b>${count(denied)}</b> of
+    Since ${atTime(since)}, ${printable(name)} denied <b>${count(denied)}</b> of
     ${many(admitted + denied, 'request')}
     (${percent(denied, admitted + denied)})${denied > 0 ? `: ${causes}` : ''}.
   </p>`;

@@ -113,7 +113,7 @@ describe('the page', function () {
   });
 
   it('bans a hostile key by its button', async () => {
-    const store = memoryStore();
+    const store = redisStore(clients.redis, { prefix: freshPrefix(), publish: '50ms' });
     const limiter = limiterOf(store, 'api');
     const { page } = await open({ store });
     await limiter.ban(HOSTILE[2]!, '1h');
@@ -132,7 +132,7 @@ describe('the page', function () {
   });
 
   it('resets a key in all limiters that have a record of it', async () => {
-    const store = memoryStore();
+    const store = redisStore(clients.redis, { prefix: freshPrefix(), publish: '50ms' });
     const [api, login, search] = ['api', 'login', 'search'].map((name) => limiterOf(store, name));
     const { page, site } = await open({ store });
     for (const limiter of [api!, login!]) await limiter.consume('ada', { cost: 5 });

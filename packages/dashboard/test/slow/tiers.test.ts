@@ -1,11 +1,17 @@
 // Limiters with tiers on the page: their limits change, and What if shows them.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Browser } from 'playwright-core';
-import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { createLimiter, memoryStore, type Limiter, type Store } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { clients, freshPrefix } from '../../../../test/support/stores.js';
 import { openTab, startBrowser } from '../page.js';
 import { startPage, type Site } from '../servers.js';
 
 const TIERS = { free: ['day=10/1d'], pro: ['minute=100/1m', 'day=1000/1d'] };
+
+/** A store with a command line. */
+const onRedis = (): Store => redisStore(clients.redis, { prefix: freshPrefix(), publish: '50ms' });
 
 describe('limiters with tiers on the page', function () {
   this.timeout(60_000);
@@ -20,8 +26,7 @@ describe('limiters with tiers on the page', function () {
     await limiter.close();
   });
 
-  const open = async (screen: string, ban = {}) => {
-    const store = memoryStore();
+  const open = async (screen: string, ban = {}, store: Store = memoryStore()) => {
     limiter = createLimiter({ store, name: 'api', tiers: TIERS, overrides: true, ban });
     site = await startPage({ store });
     const opened = await openTab(browser, `${site.url}#/${screen}`, { user: 'ada' });
@@ -50,7 +55,7 @@ describe('limiters with tiers on the page', function () {
   });
 
   it('gives a key another tier', async () => {
-    const { page } = await open('key/ada');
+    const { page } = await open('key/ada', {}, onRedis());
     await limiter.consume('ada', { tier: 'free' });
     const free = page.locator('.answer', { hasText: 'tier free' });
     await free.getByRole('button', { name: 'Limits × 2' }).click();
@@ -89,6 +94,8 @@ describe('limiters with tiers on the page', function () {
       await reports.consume('pdf');
       await limiter.consume({ provider: 'openai', tenant: 'globex' });
     }
+    // Counts arrive each second, and the page asks for them every 30 seconds.
+    await sleep(1500);
     const { page, problems } = await openTab(browser, `${site.url}#/what-if/reports`, { user: 'ada' });
     await page.getByText('A slot is taken until its request ends').waitFor();
     await page.getByText('reports denied 10 of 12 requests (83 %): 10 by this limit').waitFor();
@@ -141,7 +148,7 @@ describe('limiters with tiers on the page', function () {
   });
 
   it('ends the bans by denials with the override that caused them', async () => {
-    const { page } = await open('now', { after: 2, within: '5m', for: '10m' });
+    const { page } = await open('now', { after: 2, within: '5m', for: '10m' }, onRedis());
     await limiter.overrideAll({ day: '1/1d' });
     for (let i = 0; i < 5; i++) await limiter.consume('trudy', { tier: 'free' });
     expect((await limiter.peek('trudy', { tier: 'free' })).reason).to.equal('banned');

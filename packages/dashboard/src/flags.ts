@@ -1,0 +1,24 @@
+import type { AdminSource } from 'headgate/admin';
+
+/** The words in place of a file's path that is not known. */
+const FILE = 'FILE';
+
+/**
+ * The options with which the command line opens a store. Empty for Redis, whose address is in the environment. Null for a store that no other
+ * process can open, as a memory store, or that the command line does not open, as PostgreSQL.
+ */
+export function flagsOf(source: AdminSource, prefix: string | undefined): readonly string[] | null {
+  if (typeof source === 'string') return ['--sqlite', source];
+  if ('prepare' in source) return ['--sqlite', pathOf(source)];
+  // A client of Redis, apart from a store.
+  if (!('decide' in source)) return prefix === undefined || prefix === 'hg' ? [] : ['--prefix', prefix];
+  if ('clear' in source || 'setup' in source) return null;
+  return 'whenReady' in source ? [] : ['--sqlite', FILE];
+}
+
+/** The path of an open database: `name` of better-sqlite3, `location` of node:sqlite. */
+function pathOf(database: object): string {
+  const { name, location } = database as { name?: unknown; location?: () => unknown };
+  const path = typeof name === 'string' ? name : typeof location === 'function' && location.call(database);
+  return typeof path === 'string' && path !== '' && path !== ':memory:' ? path : FILE;
+}

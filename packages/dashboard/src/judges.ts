@@ -1,0 +1,94 @@
+import { lacksSlots, type Admin, type KeyRates } from 'headgate/admin';
+import { isUnknown } from './searches.js';
+
+/** The age of a judgement, ms, and the most judgements that are kept. */
+const JUDGED_MS = 10_000;
+const MAX_JUDGED = 500;
+
+/** The state of a denied key. */
+export interface Judged {
+  /** Null if it is unknown, as for a limiter whose policies depend on the request. */
+  readonly retryAfterMs: number | null;
+  /** Whether it is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
+  readonly lacksSlots?: boolean;
+  readonly bannedForMs: number;
+  readonly isOverridden: boolean;
+  /** The tier of the key: empty without a tier. Absent if it may have several. */
+  readonly tier?: string;
+}
+
+const UNKNOWN: Judged = { retryAfterMs: null, bannedForMs: 0, isOverridden: false };
+
+interface Kept {
+  readonly at: number;
+  readonly judged: Promise<Judged>;
+}
+
+/** Finds the ends of denials. All visitors share a judgement. */
+export class Judges {
+  readonly #admin: Admin;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(admin: Admin) {
+    this.#admin = admin;
+  }
+
+  /** The state of a key, with the times that are left now. Unknown for a tenant, which is judged with its limit. */
+  async of(name: string, rates: Pick<KeyRates, 'key' | 'dimension' | 'within'>): Promise<Judged> {
+    const { key, dimension, within } = rates;
+    if (typeof key !== 'string' || within !== undefined) return UNKNOWN;
+    const id = JSON.stringify([name, dimension, key]);
+    const kept = this.#kept.get(id);
+    if (kept && Date.now() - kept.at < JUDGED_MS) {
+      const left = timesLeft(await kept.judged, Date.now() - kept.at);
+      // A key that is denied after its known end has another one.
+      if (left.retryAfterMs !== 0) return left;
+    }
+    if (this.#kept.size >= MAX_JUDGED) this.#kept.clear();
+    const judged = this.#judge(name, key, dimension);
+    this.#kept.set(id, { at: Date.now(), judged });
+    judged.catch(() => this.#kept.delete(id));
+    return judged;
+  }
+
+  /** Makes the next call judge again. */
+  expire(): void {
+    this.#kept.clear();
+  }
+
+  /** Without a ban or a wait if the limiter's answer depends on the request. */
+  async #judge(name: string, key: string, dimension: string | undefined): Promise<Judged> {
+    const options = { name, raw: true, ...(dimension !== undefined && { dimension }) };
+    const views = await this.#admin.key(key, options).catch((error: unknown) => {
+      if (!isUnknown(error)) throw error;
+      return [];
+    });
+    const likely = views.filter((view) => view.likely);
+    const [first] = likely;
+    if (!first) return UNKNOWN;
+    const { retryAfterMs, bannedForMs, override, policies } = first;
+    // The tier of the key is unknown, and so is the time if it depends on the tier.
+    const isSame = likely.every((view) => view.retryAfterMs === retryAfterMs);
+    return {
+      retryAfterMs: isSame ? retryAfterMs : null,
+      lacksSlots: bannedForMs === 0 && lacksSlots(policies),
+      bannedForMs,
+      isOverridden: override !== null && !override.all,
+      ...(likely.length === 1 && { tier: first.tier ?? '' }),
+    };
+  }
+}
+
+/** A state with the times that are left after some time. */
+export function timesLeft<T extends { readonly retryAfterMs: number | null; readonly bannedForMs?: number }>(
+  state: T,
+  ageMs: number,
+): T {
+  const { retryAfterMs, bannedForMs } = state;
+  const left = (ms: number): number => Math.max(0, ms - ageMs);
+  return {
+    ...state,
+    retryAfterMs: retryAfterMs === null ? null : left(retryAfterMs),
+    ...(bannedForMs !== undefined && { bannedForMs: left(bannedForMs) }),
+  };
+}

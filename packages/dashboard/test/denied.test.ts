@@ -1,0 +1,129 @@
+// The keys that are denied now, whether or not a denial was counted in the last seconds.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { sqliteStore } from 'headgate/sqlite';
+import { flagsOf } from '../src/flags.js';
+import { completed, hasLimits, multiplied } from '../src/page/plan.js';
+import { startPage, type Site } from './servers.js';
+
+/** The first answer that is wanted. Counts arrive each second. */
+async function until<T>(ask: () => Promise<T>, isWanted: (answer: T) => boolean): Promise<T> {
+  for (;;) {
+    const answer = await ask();
+    if (isWanted(answer)) return answer;
+    await sleep(200);
+  }
+}
+
+interface Row {
+  readonly key: string;
+  readonly policy: string;
+  readonly retryAfterMs: number | null;
+}
+
+describe('denied keys of the dashboard', () => {
+  let site: Site;
+  let limiter: Limiter;
+  const start = async (options: object): Promise<void> => {
+    const store = memoryStore();
+    limiter = createLimiter({ store, name: 'api', ...options } as never);
+    site = await startPage({ store });
+  };
+  const get = async <T>(path: string): Promise<T> => (await fetch(site.url + path)).json() as Promise<T>;
+  afterEach(async () => {
+    await site.close();
+    await limiter.close();
+  });
+
+  it('are found by a search although a limiter has counted traffic without a denial', async () => {
+    await start({ policies: ['5/1h'], ban: {} });
+    await limiter.consume('eve', { cost: 5 });
+    await limiter.consume('ada');
+    await limiter.ban('mallory', '1h');
+    const { keys } = await until(
+      () => get<{ keys: { denied: number }[] }>('api/limiter?name=api'),
+      (answer) => answer.keys.length === 2,
+    );
+    expect(keys.filter(({ denied }) => denied > 0)).to.deep.equal([]);
+    const { limited, bans, ageMs } = await get<{
+      limited: { rows: Row[] };
+      bans: { key: string }[];
+      ageMs: number;
+    }>('api/denied?name=api');
+    expect(limited.rows.map(({ key, policy }) => [key, policy])).to.deep.equal([['eve', 'default']]);
+    expect(limited.rows[0]!.retryAfterMs).to.be.within(1, 7_200_000);
+    expect(bans.map(({ key }) => key)).to.deep.equal(['mallory']);
+    expect(ageMs).to.be.within(0, 5000);
+    expect((await fetch(`${site.url}api/denied?name=invented`)).status).to.equal(404);
+  });
+
+  it('have an end on the first screen', async () => {
+    await start({ policies: ['5/1h'] });
+    for (let i = 0; i < 7; i++) await limiter.consume('eve');
+    const { set } = await until(
+      () => get<{ set: { denied: Row[] } }>('api/now'),
+      (answer) => answer.set.denied.length === 1,
+    );
+    expect(set.denied[0]).to.include({ key: 'eve', name: 'api' });
+    expect(set.denied[0]!.retryAfterMs).to.be.within(1, 7_200_000);
+  });
+
+  it('are counted since the first minute of decisions under What if', async () => {
+    await start({ policies: ['5/1h'] });
+    await limiter.consume('eve');
+    // The use is read again after some seconds, so the counts of the first second come before.
+    await sleep(1500);
+    const { since } = await get<{ since: number }>('api/use?name=api');
+    expect(Date.now() - since).to.be.within(0, 130_000);
+  });
+});
+
+describe('the options of the command line for a store', () => {
+  it('name the file of SQLite, and are absent where no command line can open the store', () => {
+    const database = { name: ':memory:', exec: () => {}, prepare: () => {} };
+    expect(flagsOf(memoryStore(), undefined)).to.equal(null);
+    expect(flagsOf('limits.db', undefined)).to.deep.equal(['--sqlite', 'limits.db']);
+    expect(flagsOf(database as never, undefined)).to.deep.equal(['--sqlite', 'FILE']);
+    expect(flagsOf(sqliteStore(database as never), undefined)).to.deep.equal(['--sqlite', 'FILE']);
+    expect(flagsOf({ ...database, name: '/var/limits.db' } as never, undefined)).to.deep.equal([
+      ...['--sqlite', '/var/limits.db'],
+    ]);
+    const client = { evalsha: () => {}, status: 'ready', options: {}, on: () => {} } as never;
+    expect(flagsOf(client, 'mine')).to.deep.equal(['--prefix', 'mine']);
+    expect(flagsOf(client, undefined)).to.deep.equal([]);
+    expect(flagsOf(redisStore(client), undefined)).to.deep.equal([]);
+  });
+});
+
+describe('a limit that an operator writes', () => {
+  const row = { name: 'api', policies: ['minute=60/1m', 'day=calendar 900/day UTC'], tiers: {} };
+  const given = multiplied(row, { name: 'api', all: true }, 0.5);
+
+  it('has the window of its policy if it is a number alone', () => {
+    const change = { minute: '10', day: ' 7 ' };
+    expect(completed({ ...given, change }, given)).to.deep.equal({ minute: '10/1m', day: '7/day' });
+    const sole = multiplied({ ...row, policies: ['60/1m'] }, { name: 'api', all: true }, 0.5)!;
+    expect(sole.change).to.equal('30/1m');
+    expect(completed({ ...sole, change: '10' }, sole)).to.equal('10/1m');
+    expect(completed({ ...sole, change: '10/5m' }, sole)).to.equal('10/5m');
+    const { plan: _, ...planless } = sole;
+    expect(completed({ ...planless, change: '8' }, planless)).to.equal('8/1m');
+    expect(completed({ ...sole, change: { tier: 'pro' } }, sole)).to.deep.equal({ tier: 'pro' });
+  });
+
+  it('is invalid without a number or a window', () => {
+    const isValid = (change: unknown) => hasLimits({ action: 'override', change });
+    for (const change of [
+      '10/1m',
+      'token-bucket 20/1s burst 40',
+      '5 / day',
+      { minute: '1/1m' },
+      { tier: 'a' },
+    ])
+      expect(isValid(change), JSON.stringify(change)).to.equal(true);
+    for (const change of ['', '10', 'ten', '10/', '/1m', { minute: '1/1m', day: '' }])
+      expect(isValid(change), JSON.stringify(change)).to.equal(false);
+  });
+});
