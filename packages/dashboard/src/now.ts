@@ -138,10 +138,11 @@ export class Now {
     // A key of shared limits would be judged by a search of all keys.
     const isShared = new Set(limiters.filter(({ traits }) => traits.sharesLimits).map(({ name }) => name));
     const rows = deniedIn(counted);
-    const ends = rows.map(({ name, ...each }) =>
-      isShared.has(name) ? undefined : this.judges.of(name, each).catch(() => undefined),
+    const judged = await Promise.all(
+      rows.map(async ({ name, ...each }) =>
+        isShared.has(name) ? undefined : this.judges.of(name, each).catch(() => undefined),
+      ),
     );
-    const judged = await Promise.all(ends);
     return rows.map(({ admitted: _, key, within, ...rest }, i) => ({
       ...{ retryAfterMs: null, ...rest, ...endOf(judged[i]), key: this.#show(key) },
       ...(within !== undefined && { within: this.#show(within) }),

@@ -97,14 +97,19 @@ describe('the options of the command line for a store', () => {
   });
 });
 
+interface Wish {
+  readonly change: string | Record<string, string>;
+  readonly plan?: unknown;
+}
+
 describe('a limit that an operator writes', () => {
   const row = { name: 'api', policies: ['minute=60/1m', 'day=calendar 900/day UTC'], tiers: {} };
-  const given = multiplied(row, { name: 'api', all: true }, 0.5);
+  const given = multiplied(row, { name: 'api', all: true }, 0.5) as Wish;
 
   it('has the window of its policy if it is a number alone', () => {
     const change = { minute: '10', day: ' 7 ' };
     expect(completed({ ...given, change }, given)).to.deep.equal({ minute: '10/1m', day: '7/day' });
-    const sole = multiplied({ ...row, policies: ['60/1m'] }, { name: 'api', all: true }, 0.5)!;
+    const sole = multiplied({ ...row, policies: ['60/1m'] }, { name: 'api', all: true }, 0.5) as Wish;
     expect(sole.change).to.equal('30/1m');
     expect(completed({ ...sole, change: '10' }, sole)).to.equal('10/1m');
     expect(completed({ ...sole, change: '10/5m' }, sole)).to.equal('10/5m');
