@@ -101,7 +101,6 @@ export function changeRecord(
   return { record: kept.join('\n'), until: last };
 }
 
-/** A span of time with its own limits. */
 export interface OverrideEntry {
   /** ms since the epoch, by the store's clock. */
   readonly since: number;

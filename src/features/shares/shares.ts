@@ -10,7 +10,7 @@ function ofKernels(name: string, ...kernels: readonly AnyKernel[]): Feature {
   return { name, kernels, appliesTo, isInLooks: true };
 }
 
-/** What the shares of units and of slots have in common: each request has a weight. */
+/** The feature that shares of units and of slots have in common: each request has a weight. */
 const weights: Feature = {
   ...ofKernels('weights', SHARES_KERNEL, SLOT_SHARES_KERNEL),
   // 0: the weight of the policy.

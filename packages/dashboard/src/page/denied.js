@@ -38,7 +38,7 @@ function withEnd(key, rows) {
   return { ...key, retryAfterMs: first.retryAfterMs, lacksSlots: first.lacksSlots };
 }
 
-/** What is known of other denied keys. Unknown is not none. @param {any} facts @returns {string} */
+/** The knowledge about other denied keys. Unknown is not none. @param {any} facts @returns {string} */
 function searchText({ row, counted, others, found, spanMs, bans }) {
   const isListed = counted.length + others.length > 0;
   const none = row.rates.denied === 0 && !whyUncounted(row) && counted.length === 0;

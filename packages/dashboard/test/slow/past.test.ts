@@ -130,9 +130,7 @@ describe('the past on the page', function () {
       'The configured limit of 2 denied 100 % of the keys in a window.',
     );
     const requests = await page.locator('.denials').innerText();
-    expect(requests).to.match(
-      /^Since \d\d:\d\d, api denied 7 of \d+ requests \(\d+ %\): 7 by this limit\.$/,
-    );
+    expect(requests).to.match(/^Since \d\d:\d\d, api denied 7 of \d+ requests \(\d+ %\): 7 by this limit\.$/);
     await page.locator('input[type=range]').fill('1');
     expect(await verdict.innerText()).to.contain('would have denied about 100 % of the keys');
   });
