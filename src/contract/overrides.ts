@@ -8,7 +8,6 @@ import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
 import type { ChangeNoteOptions } from './change-note.js';
 import type { CompiledPolicy } from './policy.js';
-import { tenantsOf, visiblePolicies } from './shares.js';
 
 /**
  * The stored text of a key's overrides, next to the key's state: a line per entry, the newest first. An entry begins with its start and end
@@ -297,33 +296,6 @@ export function parseEntryNote(json: string): EntryNote | undefined {
   } catch {
     return undefined;
   }
-}
-
-/**
- * Whether an entry names a policy or a tier of a limiter. Otherwise the entry has no effect.
- *
- * @param sets the policies by tier, with `''` for the policies without a tier
- * @param by the dimension of the key, or of the tenant; each tier must have a policy by it. Undefined if the override is of all keys
- */
-export function isEffective(
-  { revision, limits, json }: OverrideEntry,
-  sets: ReadonlyMap<string, readonly CompiledPolicy[]>,
-  by: string | undefined,
-): boolean {
-  const policies = [...sets.values()].flat();
-  if (revision === '') return policies.some(({ id }) => limits.has(id));
-  const { change } = parseEntryNote(json) ?? {};
-  const fields = Object.keys(Object(change) as object);
-  if (typeof change !== 'string' && policies.some(({ name }) => fields.includes(name))) return true;
-  const { tier } = Object(change) as { tier?: string };
-  const isRead = [...sets.values()].every(
-    (set) => by === undefined || set.some((policy) => policy.by === by),
-  );
-  if (tier !== undefined) return sets.has(tier) && isRead;
-  const changed = [...sets.values()].map((set) =>
-    visiblePolicies(set).filter((policy) => by === undefined || policy.by === by || tenantsOf(policy) === by),
-  );
-  return change !== undefined && changed.flat().length > 0 && changed.every((some) => some.length <= 1);
 }
 
 /** The overrides that a caller has already applied to the policies of a question. */

@@ -1,9 +1,9 @@
 import { DOCS } from '../../common/errors.js';
 import { printable } from '../../common/printable.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { entryInForce, isDamaged, isEffective } from '../../contract/overrides.js';
+import { entryInForce, isDamaged, parseEntryNote, type OverrideEntry } from '../../contract/overrides.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { tenantDimension, tenantsOf } from '../../contract/shares.js';
+import { tenantDimension, tenantsOf, visiblePolicies } from '../../contract/shares.js';
 import { ALL_KEYS, escapeName, kindOfHash, parseOwnerText, type StateKey } from '../../stores/keys.js';
 import { plainWords } from '../../stores/store-error.js';
 import { overrideIndexKey, recordKey } from './record-keys.js';
@@ -78,4 +78,31 @@ function shownKey({ by, key, slot }: Place): string {
     text(key),
     ...(slot ? [`in ${slot.by} ${text(slot.key)}`] : []),
   ].join(' ');
+}
+
+/**
+ * Whether an entry names a policy or a tier of a limiter. Otherwise the entry has no effect.
+ *
+ * @param sets the policies by tier, with `''` for the policies without a tier
+ * @param by the dimension of the key, or of the tenant; each tier must have a policy by it. Undefined if the override is of all keys
+ */
+function isEffective(
+  { revision, limits, json }: OverrideEntry,
+  sets: ReadonlyMap<string, readonly CompiledPolicy[]>,
+  by: string | undefined,
+): boolean {
+  const policies = [...sets.values()].flat();
+  if (revision === '') return policies.some(({ id }) => limits.has(id));
+  const { change } = parseEntryNote(json) ?? {};
+  const fields = Object.keys(Object(change) as object);
+  if (typeof change !== 'string' && policies.some(({ name }) => fields.includes(name))) return true;
+  const { tier } = Object(change) as { tier?: string };
+  const isRead = [...sets.values()].every(
+    (set) => by === undefined || set.some((policy) => policy.by === by),
+  );
+  if (tier !== undefined) return sets.has(tier) && isRead;
+  const changed = [...sets.values()].map((set) =>
+    visiblePolicies(set).filter((policy) => by === undefined || policy.by === by || tenantsOf(policy) === by),
+  );
+  return change !== undefined && changed.flat().length > 0 && changed.every((some) => some.length <= 1);
 }
