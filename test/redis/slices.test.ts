@@ -499,6 +499,26 @@ describe('slices', function () {
       });
   });
 
+  it('of other keys go on while a banned key sends requests', async () => {
+    const limiter = make({
+      policies: [
+        { name: 'each', algorithm: 'fixed-window', limit: 10_000, window: '1d', by: 'address' },
+        { name: 'all', algorithm: 'fixed-window', limit: 10_000, window: '1d', by: 'org' },
+      ],
+      ban: { after: 1_000, within: '1h', for: '1h', by: 'address' },
+    });
+    await limiter.ban({ address: 'bad' }, '1h');
+    const ask = (address: string) => limiter.consume({ address, org: 'o' });
+    for (let i = 0; i < 100; i++) await ask('good');
+    const calls = await callsOf(async () => {
+      for (let i = 0; i < 300; i++) {
+        expect((await ask('good')).allowed).to.equal(true);
+        expect((await ask('bad')).reason).to.equal('banned');
+      }
+    });
+    expect(calls).to.be.below(150);
+  });
+
   it('end within a second after another process resets or bans the key', async () => {
     const prefix = freshPrefix();
     const options: CreateLimiterOptions = {

@@ -2,6 +2,7 @@ import { oncePer } from '../../../common/lazy.js';
 import { clearTimeout, performance, setTimeout } from '../../../common/real-time.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
 import type { Keys, PolicySet, Subject } from '../../../contract/store.js';
+import { hasBan } from '../../../features/bans/ban-steps.js';
 import type { Commands } from '../clients/commands.js';
 import { Connections } from './connections.js';
 import { HotKey, type Keeping } from './hot-key.js';
@@ -88,9 +89,9 @@ export class WatchedKeys {
     return hot;
   }
 
-  /** Ends the slices of a key, of all tiers and stores, because only the store decides while the key is banned. */
+  /** Ends the slices of the key that may be banned, of all tiers and stores, because only the store decides while it is. */
   stop(subject: Subject): void {
-    for (const [, hot] of this.#hotOf(subject)) hot.stop();
+    for (const [, hot] of this.#hotOf(subject, hasBan)) hot.stop();
   }
 
   /** Drops the slices of a key, of all tiers and stores, because the slices were charged before the next call. */
@@ -102,9 +103,13 @@ export class WatchedKeys {
     await Promise.all(dropped);
   }
 
-  /** The keys of a subject that are watched, of all tiers and stores, each with a function that forgets it. */
-  #hotOf({ set, key }: Subject): [forget: () => void, hot: HotKey][] {
-    const ids = new Map(setsByDimension(set).map((part) => [this.#ownerOf(part, set.name), part.keyOf(key)]));
+  /** The watched keys of a subject, of all tiers and stores, each with a function that forgets it. */
+  #hotOf(
+    { set, key }: Subject,
+    isMeant: (part: DimensionSet) => boolean = () => true,
+  ): [forget: () => void, hot: HotKey][] {
+    const parts = setsByDimension(set).filter(isMeant);
+    const ids = new Map(parts.map((part) => [this.#ownerOf(part, set.name), part.keyOf(key)]));
     return [...this.#shared.values()].flatMap(({ owner, keys }) => {
       const id = ids.get(owner);
       const hot = id === undefined ? undefined : keys.get(id);
