@@ -16,7 +16,7 @@ import {
   withoutTurns,
   type Verdicts,
 } from '../contract/verdicts.js';
-import { banWait } from '../features/bans/ban-replies.js';
+import { banWait } from '../features/bans/ban-steps.js';
 import { limitedSet } from './overrides/limited-set.js';
 import { delayOf, retryAfterOf } from './decision-times.js';
 import { deciderOf } from './deciding-policy.js';

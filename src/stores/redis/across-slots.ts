@@ -29,7 +29,7 @@ import {
 } from '../../contract/store.js';
 import { refusal } from '../../contract/together.js';
 import { countsAttempts } from '../../features/attempts/attempts.js';
-import { bansByDenials } from '../../features/bans/ban-replies.js';
+import { bansByDenials } from '../../features/bans/ban-steps.js';
 import { hasBan } from '../../features/bans/ban-steps.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
