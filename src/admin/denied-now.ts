@@ -3,7 +3,7 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { CountedKey } from '../stores/counts/traffic-counts.js';
 import { parseOwnerText } from '../stores/keys.js';
 import { whoseState, type Whose } from './owners.js';
-import type { State } from './state.js';
+import type { RecentCounts, State } from './state.js';
 
 /** The newest denial of a key by a policy, as processes counted it. */
 export interface RecentDenial {
@@ -32,7 +32,9 @@ const CHANGE_MS = 2000;
 /** The decisions of the last seconds by key, if the store counts. They are read once. */
 export class DeniedNow {
   readonly #state: State;
-  #seen: Promise<{ readonly now: number; readonly byKey: ReadonlyMap<string, readonly Seen[]> }> | undefined;
+  #recent: Promise<RecentCounts | undefined> | undefined;
+  /** The decisions by the limiter's name, then by key. */
+  readonly #seen = new Map<string, ReadonlyMap<string, readonly Seen[]>>();
   readonly #changes = new Map<string, Promise<number>>();
 
   constructor(state: State) {
@@ -44,9 +46,12 @@ export class DeniedNow {
    * or ended meanwhile, because other limits denied the key then.
    */
   async of(whose: Whose): Promise<RecentDenial | undefined> {
-    this.#seen ??= this.#read();
-    const { now, byKey } = await this.#seen;
-    const seen = byKey.get(idOf(whose)) ?? [];
+    // A user without permission for the counts still gets the verdicts.
+    this.#recent ??= this.#state.counts?.read().catch(() => undefined) ?? Promise.resolve(undefined);
+    const recent = await this.#recent;
+    if (!recent) return undefined;
+    const { now } = recent;
+    const seen = this.#seenOf(recent, whose.name).get(idOf(whose)) ?? [];
     const newest = Math.max(...seen.map(({ at }) => at));
     const last = seen.filter(({ at }) => at > newest - SECOND_MS);
     const denial = last.find(({ counts: [, denied, policy] }) => denied > 0 && typeof policy === 'string');
@@ -69,16 +74,17 @@ export class DeniedNow {
     return changedAt;
   }
 
-  async #read() {
+  #seenOf({ now, counts }: RecentCounts, whose: Whose['name']): ReadonlyMap<string, readonly Seen[]> {
+    // The name may be a hash.
+    const limiter = JSON.stringify(whose);
+    const known = this.#seen.get(limiter);
+    if (known) return known;
     const byKey = new Map<string, Seen[]>();
-    // A user without permission for the counts still gets the verdicts.
-    const recent = await this.#state.counts?.read().catch(() => undefined);
-    const { now = 0, counts = [] } = recent ?? {};
     for (const { at, counted } of counts) {
       if (at <= now - MAX_AGE_MS) continue;
       const from = at - (counted.ms ?? SECOND_MS);
       for (const { name, keys } of counted.limiters)
-        for (const [text, own] of Object.entries(keys)) {
+        for (const [text, own] of JSON.stringify(name) === limiter ? Object.entries(keys) : []) {
           const owner = parseOwnerText(`x:${text}`);
           if (!owner) continue;
           const id = idOf(whoseState({ ...owner, name, text }));
@@ -86,7 +92,8 @@ export class DeniedNow {
           if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
         }
     }
-    return { now, byKey };
+    this.#seen.set(limiter, byKey);
+    return byKey;
   }
 }
 

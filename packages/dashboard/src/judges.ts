@@ -5,6 +5,9 @@ import { isUnknown } from './searches.js';
 const JUDGED_MS = 10_000;
 const MAX_JUDGED = 500;
 
+/** The least age of a judgement before the next, ms, because each may read much from the store. */
+const MIN_JUDGED_MS = 5000;
+
 /** The state of a denied key. */
 export interface Judged {
   /** Null if it is unknown, as for a limiter whose policies depend on the request. */
@@ -42,7 +45,7 @@ export class Judges {
     if (kept && Date.now() - kept.at < JUDGED_MS) {
       const left = timesLeft(await kept.judged, Date.now() - kept.at);
       // A key that is denied after its known end has another one.
-      if (left.retryAfterMs !== 0) return left;
+      if (left.retryAfterMs !== 0 || Date.now() - kept.at < MIN_JUDGED_MS) return left;
     }
     if (this.#kept.size >= MAX_JUDGED) this.#kept.clear();
     const judged = this.#judge(name, key, dimension);

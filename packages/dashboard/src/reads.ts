@@ -106,7 +106,10 @@ export class Reads {
     return {
       ageMs,
       limited: limited && { ...limited, rows: limited.rows.map((row) => timesLeft(row, ageMs)) },
-      bans: bans.map((ban) => ({ ...ban, ...this.#hidden(ban) })),
+      bans: bans.flatMap((ban) => {
+        const bannedForMs = ban.bannedForMs - ageMs;
+        return bannedForMs > 0 ? [{ ...ban, bannedForMs, ...this.#hidden(ban) }] : [];
+      }),
     };
   }
 

@@ -126,6 +126,8 @@ describe('a limit that an operator writes', () => {
       '5 / day',
       { minute: '1/1m' },
       { tier: 'a' },
+      'unlimited',
+      { minute: 'Unlimited' },
     ])
       expect(isValid(change), JSON.stringify(change)).to.equal(true);
     for (const change of ['', '10', 'ten', '10/', '/1m', { minute: '1/1m', day: '' }])

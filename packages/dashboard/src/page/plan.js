@@ -88,6 +88,7 @@ const UNIT_MS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1e3, m: 6e4, 
 
 /** The units per ms of a policy's text. NaN for another text, which compares as neither higher nor lower. @param {string} text */
 function paceOf(text) {
+  if (isUnlimited(text)) return Infinity;
   const [, units, span = '1', unit = ''] = /(\d+)\s*\/\s*(\d*)(\w+)/.exec(text) ?? [];
   return Number(units) / (Number(span || 1) * (UNIT_MS[unit] ?? NaN));
 }
@@ -141,7 +142,11 @@ export function completed(change, given) {
 }
 
 /** Whether a text can be a limit: a number and a window. The server checks its words. @param {any} text */
-export const isLimit = (text) => typeof text !== 'string' || /\d\s*\/\s*(\d|[a-z])/i.test(text);
+export const isLimit = (text) =>
+  typeof text !== 'string' || isUnlimited(text) || /\d\s*\/\s*(\d|[a-z])/i.test(text);
+
+/** @param {string} text */
+const isUnlimited = (text) => /^\s*unlimited\s*$/i.test(text);
 
 /** Whether all limits of a change can be limits. @param {any} change */
 export const hasLimits = ({ action, change }) =>
