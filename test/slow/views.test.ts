@@ -49,7 +49,7 @@ function pageView(store: Store, names: readonly string[]): View {
     return answer;
   };
   const opened = (name: string) =>
-    ask<{ limited: { rows: JudgedKey[]; isCut: boolean }; bans: BannedKey[] }>(`limiter?name=${name}`);
+    ask<{ limited: { rows: JudgedKey[]; isCut: boolean }; bans: BannedKey[] }>(`denied?name=${name}`);
   return {
     name: 'page',
     slack: 0,

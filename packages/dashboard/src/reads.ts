@@ -20,6 +20,9 @@ import { Searches, type Denied } from './searches.js';
 /** The most bans and overrides of an opened limiter. */
 const LISTED = 50;
 
+/** The precision of the times that the page shows, ms. */
+const SHOWN_MS = 1000;
+
 /** The most changes of a screen, and of the changes of one key. */
 const LOGGED = 500;
 const LOGGED_OF_KEY = 50;
@@ -107,7 +110,7 @@ export class Reads {
       ageMs,
       limited: limited && { ...limited, rows: limited.rows.map((row) => timesLeft(row, ageMs)) },
       bans: bans.flatMap((ban) => {
-        const bannedForMs = ban.bannedForMs - ageMs;
+        const bannedForMs = ban.bannedForMs - (ageMs < SHOWN_MS ? 0 : ageMs);
         return bannedForMs > 0 ? [{ ...ban, bannedForMs, ...this.#hidden(ban) }] : [];
       }),
     };

@@ -241,8 +241,8 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
       policies: list,
     });
   }
-  // Beside a shared policy, the driver looks at the time itself.
-  if (isOpen) Object.assign(decision, { retryAfterMs: ANY });
+  // Beside a shared policy, the driver looks at the time itself. A denial may also be due to units that a process holds.
+  if (isOpen || (def.slices && isDenied)) Object.assign(decision, { retryAfterMs: ANY });
   const handle = isDenied ? nothing : new Handle(charges, now + def.idsFor);
   if (id !== undefined && !isPeek && !isDenied && !isLook)
     limiter.ids.remember(place, id, { decision, handle, until: now + def.idsFor, repetitions: 0 }, now);
@@ -276,7 +276,7 @@ function lookOf(
     const lookBy = (other: Policy) => count.look(now, cost, other);
     return lookAhead(
       limiter.def,
-      { look: exact, policy, cost },
+      { look: exact, policy, cost, hasDebts: limiter.hasDebts },
       isBucket(policy) ? () => exact : lookBy,
       verdict,
     );

@@ -21,6 +21,8 @@ export class LimiterModel {
   readonly bans: Bans | undefined;
   readonly overrides = new Overrides();
   readonly events: Event[] = [];
+  /** Whether a decision was settled above its cost. */
+  hasDebts = false;
   /** The denied requests. */
   readonly denials: { readonly keys: Keys; readonly policy: string | undefined }[] = [];
 
@@ -96,6 +98,7 @@ export class LimiterModel {
     };
     const before = new Map(handle.parts.map((part) => [part, usedOf(part)]));
     for (const [part, more] of handle.settle(who, cost, now, policyOf)) {
+      this.hasDebts ||= more > 0;
       const entry = entryOf(part);
       const policy = policyOf(part);
       report(

@@ -15,6 +15,14 @@ export function heldOf(def: LimiterDef, policy: Policy): number {
   return slicedOf(def, policy).reduce((sum, { limit, burst = limit }) => sum + Math.floor(burst / 7), 0);
 }
 
+interface Asked {
+  readonly look: Look;
+  readonly policy: Policy;
+  readonly cost: number;
+  /** Whether a decision was settled above its cost. The process may spend its slice although the limit is then exceeded. */
+  readonly hasDebts: boolean;
+}
+
 /**
  * The answer of a policy, as the real one if that may be right. An admission is always within the limit as of the charge of a slice, so since then
  * another tier may have charged units up to a greater limit. A denial may be due to units that are held.
@@ -23,7 +31,7 @@ export function heldOf(def: LimiterDef, policy: Policy): number {
  */
 export function lookAhead(
   def: LimiterDef,
-  { look, policy, cost }: { readonly look: Look; readonly policy: Policy; readonly cost: number },
+  { look, policy, cost, hasDebts }: Asked,
   lookBy: (policy: Policy) => Look,
   real: Verdict | undefined,
 ): Look {
@@ -31,7 +39,7 @@ export function lookAhead(
   if (held === 0 || !real) return look;
   const limit = Math.max(...slicedOf(def, policy).map((each) => each.limit));
   const mayBe = real.allowed
-    ? look.wait === 0 || (cost <= held && lookBy({ ...policy, limit }).wait === 0)
+    ? look.wait === 0 || (cost <= held && (hasDebts || lookBy({ ...policy, limit }).wait === 0))
     : look.wait > 0 || look.remaining - cost < held;
   // The rest of a slice returns to a bucket rounded, never in the client's favour.
   const rounding = isBucket(policy) ? 1 : 0;
