@@ -79,6 +79,7 @@ export { checkNote, NOTE_LENGTHS } from './contract/change-note.js';
 export { checkDimension, DEFAULT_DIMENSION } from './contract/key.js';
 export { POLICY_GRAMMAR } from './contract/policy-text.js';
 export { DEFAULT_SUBNET } from './http/client-key.js';
+export { prefixOf } from './stores/redis/redis.js';
 export type { RedisClient } from './stores/redis/clients/clients.js';
 export type { Finding } from './stores/redis/operators/finding.js';
 export type { SqliteDatabase } from './stores/sqlite/sqlite.js';

@@ -1,7 +1,10 @@
-import type { AdminSource } from 'headgate/admin';
+import { prefixOf, type AdminSource } from 'headgate/admin';
 
 /** The words in place of a file's path that is not known. */
 const FILE = 'FILE';
+
+/** The prefix of the command line's keys. */
+const DEFAULT_PREFIX = 'hg';
 
 /**
  * The options with which the command line opens a store. Empty for Redis, whose address is in the environment. Null for a store that no other
@@ -11,10 +14,13 @@ export function flagsOf(source: AdminSource, prefix: string | undefined): readon
   if (typeof source === 'string') return ['--sqlite', source];
   if ('prepare' in source) return ['--sqlite', pathOf(source)];
   // A client of Redis, apart from a store.
-  if (!('decide' in source)) return prefix === undefined || prefix === 'hg' ? [] : ['--prefix', prefix];
+  if (!('decide' in source)) return prefixFlags(prefix);
   if ('clear' in source || 'setup' in source) return null;
-  return 'whenReady' in source ? [] : ['--sqlite', FILE];
+  return 'whenReady' in source ? prefixFlags(prefixOf(source)) : ['--sqlite', FILE];
 }
+
+const prefixFlags = (prefix = DEFAULT_PREFIX): readonly string[] =>
+  prefix === DEFAULT_PREFIX ? [] : ['--prefix', prefix];
 
 /** The path of an open database: `name` of better-sqlite3, `location` of node:sqlite. */
 function pathOf(database: object): string {

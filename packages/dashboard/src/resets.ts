@@ -1,4 +1,3 @@
-import { HeadgateError } from 'headgate';
 import { withoutPage, type Admin, type ResetOptions, type ResetResult } from 'headgate/admin';
 
 /** A limiter whose charges of a key are forgotten. */
@@ -39,9 +38,10 @@ export async function resetIn(
       const { policies, warnings } = await admin.reset(key, { ...options, ...place });
       results.push({ ...place, policies, warnings });
     } catch (error) {
-      if (i === 0 || !(error instanceof HeadgateError)) throw error;
+      if (i === 0) throw error;
       hasFailed = true;
-      results.push({ ...place, ...NOTHING, error: withoutPage(error.message) });
+      const message = error instanceof Error ? error.message : String(error);
+      results.push({ ...place, ...NOTHING, error: withoutPage(message) });
     }
   }
   return results;

@@ -94,6 +94,7 @@ describe('the options of the command line for a store', () => {
     expect(flagsOf(client, 'mine')).to.deep.equal(['--prefix', 'mine']);
     expect(flagsOf(client, undefined)).to.deep.equal([]);
     expect(flagsOf(redisStore(client), undefined)).to.deep.equal([]);
+    expect(flagsOf(redisStore(client, { prefix: 'shop' }), undefined)).to.deep.equal(['--prefix', 'shop']);
   });
 });
 

@@ -169,3 +169,8 @@ const connections = new WeakMap<Store, RedisConnection>();
 export function connectionOf(store: Store): RedisConnection | undefined {
   return connections.get(store);
 }
+
+/** The `prefix` of a store that `redisStore` made. Undefined for other stores. */
+export function prefixOf(store: Store): string | undefined {
+  return connectionOf(store)?.prefix;
+}
