@@ -174,7 +174,7 @@ describe('examples', function () {
 
     it('have the number of lines that the page states', () => {
       const page = readFileSync(new URL('../../docs/migrating.md', import.meta.url), 'utf8');
-      const stated = [...page.matchAll(/\[(\d+) lines\]\(\.\.\/examples\/(compared\/[\w-]+\.ts)\)/g)];
+      const stated = [...page.matchAll(/\[(\d+)\]\(\.\.\/examples\/(compared\/[\w-]+\.ts)\)/g)];
       const isCode = (line: string): boolean => !/^\s*(\/\/|$)/.test(line);
       const counts = stated.map(([, , file]) => {
         const lines = readFileSync(new URL(file!, examples), 'utf8').split('\n');
