@@ -35,12 +35,10 @@ export function likelyTiers(tiers: readonly TierVerdicts[], denial?: RecentDenia
       (denial.isTotal || !over[i]) &&
       policies.some(({ name, remaining, shadow }) => name === denial.policy && remaining < 1 && !shadow),
   );
-  if (denying.some((denies, i) => denies && !over[i])) return denying;
+  if (denying.includes(true)) return denying;
   const fits = tiers.map(
     ({ states }, i) => !over[i] && [...uses.keys()].every((state) => states.includes(state)),
   );
-  // Only tiers deny whose limit the key has exceeded: its request may have cost more than its own tier had left.
-  if (denying.includes(true)) return fits.map((isFit, i) => isFit || denying[i]!);
   if (fits.includes(true)) return fits;
   // The key had several tiers.
   return tiers.map(({ states }) => states.some((state) => uses.has(state)));
