@@ -74,23 +74,23 @@ export class DeniedNow {
     return changedAt;
   }
 
-  #seenOf({ now, counts }: RecentCounts, whose: Whose['name']): ReadonlyMap<string, readonly Seen[]> {
+  #seenOf({ now, counts }: RecentCounts, name: Whose['name']): ReadonlyMap<string, readonly Seen[]> {
     // The name may be a hash.
-    const limiter = JSON.stringify(whose);
+    const limiter = JSON.stringify(name);
     const known = this.#seen.get(limiter);
     if (known) return known;
     const byKey = new Map<string, Seen[]>();
     for (const { at, counted } of counts) {
       if (at <= now - MAX_AGE_MS) continue;
       const from = at - (counted.ms ?? SECOND_MS);
-      for (const { name, keys } of counted.limiters)
-        for (const [text, own] of JSON.stringify(name) === limiter ? Object.entries(keys) : []) {
-          const owner = parseOwnerText(`x:${text}`);
-          if (!owner) continue;
-          const id = idOf(whoseState({ ...owner, name, text }));
-          const seen = { from, at, counts: own };
-          if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
-        }
+      const own = counted.limiters.filter((each) => JSON.stringify(each.name) === limiter);
+      for (const [text, counts] of own.flatMap(({ keys }) => Object.entries(keys))) {
+        const owner = parseOwnerText(`x:${text}`);
+        if (!owner) continue;
+        const id = idOf(whoseState({ ...owner, name, text }));
+        const seen = { from, at, counts };
+        if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
+      }
     }
     this.#seen.set(limiter, byKey);
     return byKey;

@@ -1,14 +1,14 @@
 import { prefixOf, type AdminSource } from 'headgate/admin';
 
-/** The words in place of a file's path that is not known. */
+/** Stands for the path of a file if it is unknown. */
 const FILE = 'FILE';
 
 /** The prefix of the command line's keys. */
 const DEFAULT_PREFIX = 'hg';
 
 /**
- * The options with which the command line opens a store. Empty for Redis, whose address is in the environment. Null for a store that no other
- * process can open, as a memory store, or that the command line does not open, as PostgreSQL.
+ * The options with which the command line opens a store. Empty for Redis, because the environment has its address. Null if the command line
+ * cannot open the store: memory belongs to its process, and there is no option for PostgreSQL.
  */
 export function flagsOf(source: AdminSource, prefix: string | undefined): readonly string[] | null {
   if (typeof source === 'string') return ['--sqlite', source];

@@ -1,8 +1,10 @@
 import { lacksSlots, type Admin, type KeyRates } from 'headgate/admin';
 import { isUnknown } from './searches.js';
 
-/** The age of a judgement, ms, and the most judgements that are kept. */
+/** The age up to which a judgement is used, ms. */
 const JUDGED_MS = 10_000;
+
+/** The most judgements that are kept. */
 const MAX_JUDGED = 500;
 
 /** The least age of a judgement before the next, ms, because each may read much from the store. */
@@ -10,7 +12,7 @@ const MIN_JUDGED_MS = 5000;
 
 /** The state of a denied key. */
 export interface Judged {
-  /** Null if it is unknown, as for a limiter whose policies depend on the request. */
+  /** Null if it is unknown, for example because the limiter's policies depend on the request. */
   readonly retryAfterMs: number | null;
   /** Whether it is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
   readonly lacksSlots?: boolean;

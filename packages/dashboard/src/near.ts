@@ -1,4 +1,4 @@
-import { lacksSlots, useIn, type PolicyVerdict } from 'headgate/admin';
+import { useIn } from 'headgate/admin';
 import { CachedByName } from './cached.js';
 import type { Show, ShownKey } from './hidden.js';
 import { isUnknown, type Searches } from './searches.js';
@@ -91,7 +91,7 @@ export class Near {
       const { key, dimension, tier, certain, within } = find;
       for (const verdict of find.policies) {
         const { used, quota: limit } = useIn(verdict);
-        if (used > 0 && isOfSlots(verdict))
+        if (used > 0 && verdict.algorithm === 'concurrency')
           slots.push({
             ...{ key: this.#show(key), policy: verdict.name, used, limit },
             ...(dimension !== undefined && { dimension }),
@@ -138,10 +138,6 @@ export class Near {
     }
   }
 }
-
-/** Whether the units of a policy are slots, of which alone a denied key can lack some. */
-const isOfSlots = (verdict: PolicyVerdict): boolean =>
-  lacksSlots([{ ...verdict, allowed: false, shadow: false }]);
 
 /** The uses of a key in the last lists with the present one. Those before a gap do not count. */
 function seenWith(before: readonly Seen[] = [], { row: { used } }: Found, at: number): readonly Seen[] {

@@ -20,7 +20,7 @@ import { Searches, type Denied } from './searches.js';
 /** The most bans and overrides of an opened limiter. */
 const LISTED = 50;
 
-/** The precision of the times that the page shows, ms. */
+/** The precision of the times that the page shows, ms. A younger answer counts as one of now. */
 const SHOWN_MS = 1000;
 
 /** The most changes of a screen, and of the changes of one key. */
@@ -106,13 +106,14 @@ export class Reads {
     await this.#checkName(name);
     const { at, limited, bans } = await this.#denied.get(name);
     const ageMs = Date.now() - at;
+    const passed = ageMs < SHOWN_MS ? 0 : ageMs;
+    const left = bans.map((ban) => ({ ...ban, bannedForMs: ban.bannedForMs - passed }));
     return {
       ageMs,
-      limited: limited && { ...limited, rows: limited.rows.map((row) => timesLeft(row, ageMs)) },
-      bans: bans.flatMap((ban) => {
-        const bannedForMs = ban.bannedForMs - (ageMs < SHOWN_MS ? 0 : ageMs);
-        return bannedForMs > 0 ? [{ ...ban, bannedForMs, ...this.#hidden(ban) }] : [];
-      }),
+      limited: limited && { ...limited, rows: limited.rows.map((row) => timesLeft(row, passed)) },
+      bans: left
+        .filter(({ bannedForMs }) => bannedForMs > 0)
+        .map((ban) => ({ ...ban, ...this.#hidden(ban) })),
     };
   }
 

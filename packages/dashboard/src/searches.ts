@@ -27,7 +27,14 @@ const SAMPLES_MS = 30_000;
 const KEYS_PER_STEP = 100;
 
 /** A key that a policy denies. */
-type LimitedRow = Pick<JudgedKey, 'retryAfterMs'> & object;
+interface LimitedRow extends Pick<JudgedKey, 'certain' | 'policy' | 'retryAfterMs'> {
+  readonly dimension: string | undefined;
+  readonly tier: string | undefined;
+  readonly key: ShownKey;
+  readonly within?: ShownKey;
+  /** Whether it is denied until a slot is returned. */
+  readonly lacksSlots: boolean;
+}
 
 /** The keys that policies deny, by their state. */
 export interface LimitedKeys {
@@ -99,20 +106,13 @@ export class Searches {
     }
   }
 
-  #limitedRow({
-    dimension,
-    tier,
-    certain,
-    policy,
-    policies,
-    retryAfterMs,
-    key,
-    within,
-  }: JudgedKey): LimitedRow {
-    const inside = within === undefined ? {} : { within: this.#show(within) };
-    const end = { retryAfterMs, lacksSlots: lacksSlots(policies) };
-    const row = { dimension, tier, certain, policy, ...end, key: this.#show(key), ...inside };
-    return row;
+  #limitedRow(find: JudgedKey): LimitedRow {
+    const { dimension, tier, certain, policy, policies, retryAfterMs, key, within } = find;
+    return {
+      ...{ dimension, tier, certain, policy, retryAfterMs, lacksSlots: lacksSlots(policies) },
+      key: this.#show(key),
+      ...(within !== undefined && { within: this.#show(within) }),
+    };
   }
 
   /** The tenants of a limiter's shared limits, by a search of a second at most. */

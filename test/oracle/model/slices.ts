@@ -10,9 +10,13 @@ function slicedOf(def: LimiterDef, policy: Policy): Policy[] {
   return [def.policies, ...Object.values(def.tiers)].flat().filter(({ name }) => name === policy.name);
 }
 
-/** The most units of a policy that the process may hold: a tenth of the limit of each set, and the remainders that it is about to refund. */
+/**
+ * The most units of a policy that the process may hold: a tenth of the limit of each set, and the remainder of a spent slice. A request that
+ * costs more than a third of a slice is not decided from it, so a remainder is smaller.
+ */
 export function heldOf(def: LimiterDef, policy: Policy): number {
-  return slicedOf(def, policy).reduce((sum, { limit, burst = limit }) => sum + Math.floor(burst / 7), 0);
+  const most = ({ limit, burst = limit }: Policy) => Math.floor(burst / 10) + Math.floor(burst / 30);
+  return slicedOf(def, policy).reduce((sum, each) => sum + most(each), 0);
 }
 
 interface Asked {

@@ -10,7 +10,7 @@ const FACTORS = /** @type {const} */ ([
   [10, '× 10'],
 ]);
 
-/** The choice of the tier whose limits change, or of another tier, and of the factor. @param {any} props */
+/** The fields for the tier (to change its limits, or to move the key to it) and for the factor. @param {any} props */
 export function Plan({ change, update }) {
   const { plan } = change;
   const { sets, isForAll, isFixed = false, tiers, at, factor } = plan;
