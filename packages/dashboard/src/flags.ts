@@ -8,7 +8,7 @@ const DEFAULT_PREFIX = 'hg';
 
 /**
  * The options with which the command line opens a store. Empty for Redis, because the environment has its address. Null if the command line
- * cannot open the store: memory belongs to its process, and there is no option for PostgreSQL.
+ * cannot open the store: memory belongs to one process, and there is no option for PostgreSQL.
  */
 export function flagsOf(source: AdminSource, prefix: string | undefined): readonly string[] | null {
   if (typeof source === 'string') return ['--sqlite', source];

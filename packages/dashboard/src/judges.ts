@@ -12,9 +12,9 @@ const MIN_JUDGED_MS = 5000;
 
 /** The state of a denied key. */
 export interface Judged {
-  /** Null if it is unknown, for example because the limiter's policies depend on the request. */
+  /** Null if unknown, for example because the policies of the limiter depend on the request. */
   readonly retryAfterMs: number | null;
-  /** Whether it is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
+  /** Whether the key is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
   readonly lacksSlots?: boolean;
   readonly bannedForMs: number;
   readonly isOverridden: boolean;

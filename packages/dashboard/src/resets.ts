@@ -1,6 +1,6 @@
 import { withoutPage, type Admin, type ResetOptions, type ResetResult } from 'headgate/admin';
 
-/** A limiter that forgets its charges of a key. */
+/** A limiter that forgets the charges of a key. */
 export interface Place {
   readonly name: string;
   readonly dimension?: string;

@@ -32,7 +32,7 @@ interface LimitedRow extends Pick<JudgedKey, 'certain' | 'policy' | 'retryAfterM
   readonly tier: string | undefined;
   readonly key: ShownKey;
   readonly within?: ShownKey;
-  /** Whether it is denied until a slot is returned. */
+  /** Whether the key is denied until a slot is returned. */
   readonly lacksSlots: boolean;
 }
 
