@@ -132,7 +132,8 @@ describe('the page', function () {
   });
 
   it('resets a key in all limiters that have a record of it', async () => {
-    const store = redisStore(clients.redis, { prefix: freshPrefix(), publish: '50ms' });
+    const prefix = freshPrefix();
+    const store = redisStore(clients.redis, { prefix, publish: '50ms' });
     const [api, login, search] = ['api', 'login', 'search'].map((name) => limiterOf(store, name));
     const { page, site } = await open({ store });
     for (const limiter of [api!, login!]) await limiter.consume('ada', { cost: 5 });
@@ -141,9 +142,10 @@ describe('the page', function () {
     await page.locator('.answer').first().getByRole('button', { name: 'Reset' }).click();
     await page.getByText('in all limiters with a record: api, login').click();
     await page.getByLabel('Reason').fill('INC-7');
-    expect(await page.getByRole('dialog').locator('pre').innerText()).to.equal(
-      'headgate reset ada --name api --by ada --reason INC-7 &&\nheadgate reset ada --name login --by ada --reason INC-7',
+    const commands = ['api', 'login'].map(
+      (name) => `headgate reset ada --name ${name} --by ada --reason INC-7 --prefix ${prefix}`,
     );
+    expect(await page.getByRole('dialog').locator('pre').innerText()).to.equal(commands.join(' &&\n'));
     await page.getByRole('dialog').getByRole('button', { name: 'Reset' }).click();
     await page.locator('.note', { hasText: /Reset ada in api, login/ }).waitFor();
     for (const limiter of [api!, login!]) expect((await limiter.peek('ada')).remaining).to.equal(5);

@@ -98,8 +98,9 @@ describe('buttons and command lines', function () {
     await page.getByRole('dialog').locator('button[type=submit]').click();
     await page.locator('.note').waitFor();
     const [command = '', ...words] = wordsIn(line);
-    const where = ['--redis', servers.redis.url, '--prefix', prefixes[1]];
-    const { code, stderr } = await headgate([command, ...where, ...words]);
+    expect(words[words.indexOf('--prefix') + 1], line).to.equal(prefixes[0]);
+    words[words.indexOf('--prefix') + 1] = prefixes[1];
+    const { code, stderr } = await headgate([command, '--redis', servers.redis.url, ...words]);
     expect(code, `${line}\n${stderr}`).to.equal(0);
     const [ours, theirs] = [await contentOf(prefixes[0]), await contentOf(prefixes[1])];
     expect(Object.keys(ours).length, 'keys').to.be.greaterThan(0);

@@ -20,12 +20,13 @@ describe('export and import on the page', function () {
   let browser: Browser;
   let site: Site;
   let api: Limiter;
+  let prefix: string;
   let where: string[];
   let store: ReturnType<typeof redisStore>;
   before(async () => void (browser = await startBrowser()));
   after(() => browser?.close());
   beforeEach(async () => {
-    const prefix = freshPrefix();
+    prefix = freshPrefix();
     store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms', localDenials: false });
     where = ['--redis', servers.redis.url, '--prefix', prefix];
     api = createLimiter({ store, name: 'api', policies: ['minute=5/1m'], ban: {}, overrides: true });
@@ -77,7 +78,7 @@ describe('export and import on the page', function () {
       expect(ours.end).to.be.closeTo(theirs.end, 1000);
       const note = page.locator('.note', { hasText: `Exported 1 line to ${kind}.jsonl` });
       expect(await note.locator('pre').innerText()).to.equal(
-        `headgate ${words.join(' ')} --name api > ${kind}.jsonl`,
+        `headgate ${words.join(' ')} --name api --prefix ${prefix} > ${kind}.jsonl`,
       );
     }
     expect(problems).to.deep.equal([]);
@@ -126,7 +127,7 @@ describe('export and import on the page', function () {
     await dialog(page).getByRole('button', { name: 'Leave out the refused lines' }).click();
     await dialog(page).getByText('1 longer, 2 new').waitFor();
     expect(await dialog(page).locator('pre').innerText()).to.equal(
-      "headgate bans import 'list of INC-7.txt' --name api --for 2h --by ada --reason 'it'\\''s INC-7'",
+      `headgate bans import 'list of INC-7.txt' --name api --for 2h --by ada --reason 'it'\\''s INC-7' --prefix ${prefix}`,
     );
     await submit.click();
     await page.locator('.note', { hasText: 'Imported 3 bans of 6 keys' }).waitFor();
