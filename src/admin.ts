@@ -42,6 +42,7 @@ export type {
 } from './admin/overrides.js';
 export type { OverrideWish } from './admin/override-scope.js';
 export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
+export type { KeyQueueView, ProcessQueue, QueuesView, SlotUse } from './admin/queues.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';
 export type { StoreHealth } from './stores/counts/sink.js';

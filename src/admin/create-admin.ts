@@ -21,6 +21,7 @@ import { MemoryState } from './memory-state.js';
 import { overrideFunctions, type OverrideAdmin } from './overrides.js';
 import { PostgresState } from './postgres-state.js';
 import { RedisState } from './redis/redis-state.js';
+import { queueFunctions } from './queues.js';
 import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
 import type { ServerMemory, State, StateSettings } from './state.js';
@@ -166,6 +167,7 @@ function functionsOf(context: Context) {
     ...usageFunctions(context),
     ...historyFunctions(context),
     ...tenantFunctions(context),
+    ...queueFunctions(context),
     ...thresholdFunctions(context),
     ...undoFunctions(context),
   };
@@ -203,6 +205,8 @@ export interface Admin extends BanAdmin, ImportAdmin, OverrideAdmin {
   reset: Functions['reset'];
   /** Decisions per second, by limiter, policy and key. Empty if no store counts (`counts: false`). */
   traffic(options?: TrafficOptions): Promise<Traffic>;
+  /** The waiting requests and the slots in use by key and process, with the longest time of each. Empty if no store counts (`counts: false`). */
+  queues: Functions['queues'];
   /** The decisions of the last hour by limiter, policy and minute, and the use of policies. Empty if no store counts (`counts: false`). */
   history: Functions['history'];
   /** The changes of bans, overrides, charges and configurations, the newest first. */

@@ -7,6 +7,7 @@ import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
 import { overrideFor, type AppliedOverride } from './override-views.js';
 import type { Published } from './published.js';
+import type { SlotUse } from './queues.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
 import { tenantVerdicts, usesOf, type TenantUse } from './tenant-use.js';
@@ -55,6 +56,8 @@ export interface KeyView {
   readonly stored: boolean;
   /** Whether a limiter of this name is known. */
   readonly known: boolean;
+  /** The processes with slots of the key, and with requests that wait for them. Absent without slots in use, and if no store counts. */
+  readonly slots?: SlotUse;
   /** Doubts about the answer. */
   readonly warnings: readonly AdminWarning[];
 }

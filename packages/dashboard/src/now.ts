@@ -8,6 +8,7 @@ import {
   type LimiterHistory,
   type LimiterRates,
   type LimiterView,
+  type QueuesView,
   type Traffic,
 } from 'headgate/admin';
 import { Cached } from './cached.js';
@@ -15,6 +16,7 @@ import { changeRow, type ChangeRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show } from './hidden.js';
 import { Judges, type Judged } from './judges.js';
+import type { CountedSlots } from './near.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
@@ -64,6 +66,7 @@ interface Minutes {
 /** Reads the state of the first screen. Each part is read as often as it changes, whatever the number of viewers. */
 export class Now {
   readonly #traffic: Cached<Traffic>;
+  readonly #queues: Cached<QueuesView>;
   readonly #minutes: Cached<Minutes>;
   readonly #limiters: Cached<readonly LimiterView[]>;
   readonly #memory: Cached<Awaited<ReturnType<Admin['memory']>>>;
@@ -78,6 +81,7 @@ export class Now {
     this.#show = show;
     this.judges = new Judges(admin);
     this.#traffic = new Cached(TRAFFIC_MS, () => admin.traffic({ keys: KEYS }), now);
+    this.#queues = new Cached(TRAFFIC_MS, () => admin.queues(), now);
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
     this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
     this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
@@ -111,6 +115,28 @@ export class Now {
   async keysOf(name: string): Promise<readonly KeyRates[]> {
     const { limiters } = await this.#traffic.get();
     return limiters.find((each) => each.name === name)?.keys ?? [];
+  }
+
+  /** The waiting requests and the slots of a limiter, by key and process. */
+  async queuesOf(name: string): Promise<{ readonly keys: readonly object[]; readonly isCut: boolean }> {
+    const { keys, cut } = await this.#queues.get();
+    const own = keys.filter((each) => each.name === name);
+    const shown = own.map(({ key, within, ...rest }) => ({
+      ...{ ...rest, key: this.#show(key) },
+      ...(within !== undefined && { within: this.#show(within) }),
+    }));
+    return { keys: shown, isCut: cut.includes(name) };
+  }
+
+  /** See `CountedSlots`. */
+  async slotsOf(name: string): ReturnType<CountedSlots> {
+    const [{ keys, cut }, limiters] = await Promise.all([this.#queues.get(), this.#limiters.get()]);
+    const isKnown = limiters.some((each) => each.name === name && each.isCounted !== false);
+    if (!isKnown || cut.includes(name)) return () => null;
+    const counted = new Map<string, number>();
+    for (const each of keys)
+      if (each.name === name) counted.set(idOf(each), (counted.get(idOf(each)) ?? 0) + each.slots);
+    return (whose) => counted.get(idOf(whose)) ?? 0;
   }
 
   /** Whether there is a limiter of this name. A name that is not known yet is looked for at most once a second. */
@@ -153,6 +179,9 @@ export class Now {
 /** A message without its page and its advice, which is for programs: a longer `timeout` does not help a reader of the page. */
 export const causeIn = (message: string): string =>
   withoutPage(message).replace(/ Set a longer `timeout`\.$/, '');
+
+const idOf = ({ key, dimension, within }: Parameters<Awaited<ReturnType<CountedSlots>>>[0]): string =>
+  JSON.stringify([key, dimension, within]);
 
 /** The end of a denial, if it is known. */
 const endOf = ({ retryAfterMs, lacksSlots }: Partial<Judged> = {}): Partial<Judged> =>

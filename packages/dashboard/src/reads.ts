@@ -88,14 +88,18 @@ export class Reads {
       '24h': new Cached(DAY_MS, () => linesOf(admin, { hours: 24 })),
     };
     this.#searches = new Searches(admin, show);
-    this.#near = new Near(this.#searches, show);
+    this.#near = new Near(this.#searches, show, (name) => now.slotsOf(name));
   }
 
   async limiter(name: string): Promise<object> {
     await this.#checkName(name);
-    const [rates, { judged, ...lists }] = await Promise.all([this.#now.keysOf(name), this.#lists.get(name)]);
+    const [rates, queues, { judged, ...lists }] = await Promise.all([
+      this.#now.keysOf(name),
+      this.#now.queuesOf(name),
+      this.#lists.get(name),
+    ]);
     const keys = rates.map((each) => ({ ...each, ...judged.get(idOf(each)), ...this.#hidden(each) }));
-    return { name, keys, ...lists };
+    return { name, keys, queues, ...lists };
   }
 
   /**

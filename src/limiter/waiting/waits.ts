@@ -75,6 +75,11 @@ export class Waits {
     return { waiting: this.#room?.size ?? 0, held: this.#held?.size ?? 0, maxWaiting };
   }
 
+  /** See `WaitingRoom.waiting`. */
+  waiting(): ReturnType<WaitingRoom['waiting']> | readonly [] {
+    return this.#room?.waiting() ?? [];
+  }
+
   wait(key: Key, options: WaitOptions): Promise<Decision> {
     // The shape is checked below.
     warnOfSeconds('timeout', (options as WaitOptions | null)?.timeout, undefined, this.#setup.warn);

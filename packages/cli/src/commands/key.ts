@@ -5,6 +5,7 @@ import { byText, duration, many, printable, table, type Table, untilSlot } from 
 import { warn, write, writeJson, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
+import { slotNotes } from '../slots.js';
 import { changeText } from './override.js';
 import { showPast } from './past.js';
 
@@ -122,7 +123,8 @@ function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): s
   return `${printable(name)}: ${remaining} of ${whole} per ${duration(windowMs)}`;
 }
 
-const notesOf = ({ bannedForMs, bannedBy, banReason, override }: KeyView): string[] => [
+const notesOf = ({ bannedForMs, bannedBy, banReason, override, slots }: KeyView): string[] => [
   ...(bannedForMs > 0 ? [`banned${byText(bannedBy, banReason)}`] : []),
   ...(override ? [`override${override.all ? ' of all keys' : ''}: ${changeText(override.change)}`] : []),
+  ...(slots ? slotNotes(slots) : []),
 ];

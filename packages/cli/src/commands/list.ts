@@ -16,6 +16,7 @@ import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
 import { warnIfNothing } from '../nothing.js';
 import { withAdmin } from '../open.js';
+import { writeQueues } from '../slots.js';
 import { columnsFor, type Look } from './list-rows.js';
 
 const KEYS_PER_STEP = 500;
@@ -108,6 +109,7 @@ async function list(options: Options, io: Io): Promise<void> {
       if (!io.json && plausible.omitted > 0) await write(io, omittedText(plausible.omitted));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
       await lately?.write(io);
+      if (lately) await writeQueues(admin, name, io);
       if (search.checked === 0 && !stop.signal.aborted) await warnIfNothing(admin, io);
     } finally {
       line('');

@@ -6,6 +6,7 @@ import { multiplied, tierText } from './plan.js';
 import { Act, authorOf, effectOf, Key, limitsText, Problem, Time, Undo, undoText, verbOf } from './parts.js';
 import { Failure } from './outage.js';
 import { Past } from './past.js';
+import { SlotUse } from './slots.js';
 import { post, useAnswer, useApp } from './state.js';
 import { count, endOf, many, percent, printable, shortened, span } from './text.js';
 
@@ -241,6 +242,7 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
         >
       </div>`;
     })}
+    ${view.slots && html`<${SlotUse} ...${view.slots} />`}
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
     ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, places, left, shared, isFirst }} />`}
   </article>`;
