@@ -27,7 +27,7 @@ export { lacksSlots, useIn, type KeyVerdictFind, type JudgedKey, type PolicyVerd
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
 export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.js';
 export type { History, HistoryOptions, LimiterHistory, Outage } from './admin/history.js';
-export type { KeyView } from './admin/key-view.js';
+export { banCauseOf, type KeyView } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';

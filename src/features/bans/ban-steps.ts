@@ -48,7 +48,7 @@ export function struckChange(who: string, { policies, dimensions }: PolicySet, r
   const names = policies.flatMap(({ name, by, shadow, isHidden }, i) =>
     by === banBy && !shadow && !isHidden && !admits(waitOf(reply.verdicts, i)) ? [name] : [],
   );
-  const reason = names.length > 0 ? `denied by ${names.join(', ')}` : null;
+  const reason = names.length > 0 ? `denied by policy ${names.join(', ')}` : null;
   const forMs = -reply.ban;
   return { action: 'ban', who, keys: 1, forMs, by: null, reason, from: 'denials', after: forMs };
 }
