@@ -55,7 +55,7 @@ export type {
   Traffic,
   TrafficOptions,
 } from './admin/traffic.js';
-export type { ServerMemory } from './admin/state.js';
+export type { Loss, ServerMemory } from './admin/state.js';
 export {
   ItemError,
   typedKey as checkKey,

@@ -24,7 +24,7 @@ import { RedisState } from './redis/redis-state.js';
 import { queueFunctions } from './queues.js';
 import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
-import type { ServerMemory, State, StateSettings } from './state.js';
+import type { Loss, ServerMemory, State, StateSettings } from './state.js';
 import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
 import { undoFunctions } from './undo.js';
 import type { Origin } from './unlogged.js';
@@ -76,6 +76,7 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
       return readTraffic(state, traffic);
     },
     isCounted: state.counts !== undefined,
+    loss: async () => (await state.loss?.()) ?? null,
     memory: async () => (await state.memory?.read()) ?? [],
     close: () => state.close(),
   };
@@ -235,6 +236,11 @@ export interface Admin extends BanAdmin, ImportAdmin, OverrideAdmin {
   usage: Functions['usage'];
   /** The memory of the servers of Redis, the growth since earlier calls, and the time until they are full. Empty for other stores. */
   memory(): Promise<readonly ServerMemory[]>;
+  /**
+   * The loss of Redis' records in the last hour, such as by a restart without persistence, if running processes wrote some before. Null
+   * without a loss, and for other stores.
+   */
+  loss(): Promise<Loss | null>;
   /** Checks whether limits can be enforced on the store: see https://github.com/headgate/headgate/blob/main/docs/redis.md. */
   check: Functions['check'];
   /** False if it is certain that nobody counts decisions: a memory store with `counts: false`. */

@@ -15,7 +15,7 @@ for (const [kind, open] of Object.entries(places))
         policies: [
           { name: 'wide', limit: 9, ...limit },
           { name: 'tight', limit: 1, ...limit },
-          { name: 'dark', limit: 0, ...limit, shadow: true },
+          { name: 'dark', limit: 1, ...limit, shadow: true },
           { name: 'account', limit: 1, ...limit, by: 'account' },
         ],
         ban: { after: 1, for: '1h' },

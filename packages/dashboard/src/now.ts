@@ -8,6 +8,7 @@ import {
   type LimiterHistory,
   type LimiterRates,
   type LimiterView,
+  type Loss,
   type QueuesView,
   type Traffic,
 } from 'headgate/admin';
@@ -69,11 +70,14 @@ export class Now {
   readonly #queues: Cached<QueuesView>;
   readonly #minutes: Cached<Minutes>;
   readonly #limiters: Cached<readonly LimiterView[]>;
+  readonly #loss: Cached<Loss | null>;
   readonly #memory: Cached<Awaited<ReturnType<Admin['memory']>>>;
   readonly #changes: Cached<ChangeRow[]>;
   readonly #show: Show;
   readonly judges: Judges;
   #last: Parts = {};
+  /** Whether the last state had no limiter. */
+  #isEmpty = true;
   /** The time of the last state, ms since 1970, or null before the first one. */
   #readAt: number | null = null;
 
@@ -84,6 +88,8 @@ export class Now {
     this.#queues = new Cached(TRAFFIC_MS, () => admin.queues(), now);
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
     this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
+    // A user of Redis without the permissions still gets the page.
+    this.#loss = new Cached(LIMITERS_MS, () => admin.loss().catch(() => null), now);
     this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
     const latest = async (): Promise<ChangeRow[]> =>
       (await firstOf(admin.log(), LATEST)).map((change) => changeRow(change, show));
@@ -93,15 +99,22 @@ export class Now {
   /** Never rejects: if the store fails, the last state is marked as old. */
   async read(): Promise<Parts> {
     try {
-      const [traffic, minutes, limiters, memory, changes] = await Promise.all([
+      const [traffic, minutes, limiters, loss, memory, changes] = await Promise.all([
         this.#traffic.get(),
         this.#minutes.get(),
-        this.#limiters.get(),
+        // A process that has just started publishes its limiters within a second or two.
+        this.#limiters.get(this.#isEmpty ? UNKNOWN_MS : LIMITERS_MS),
+        this.#loss.get(),
         this.#memory.get(),
         this.#changes.get(),
       ]);
       this.#readAt = Date.now();
-      const store = { state: 'up', latency: traffic.latency };
+      this.#isEmpty = limiters.length === 0;
+      const store = {
+        state: 'up',
+        latency: traffic.latency,
+        ...(loss && { loss: { ...loss, at: loss.at.getTime() } }),
+      };
       const denied = await this.#denied(traffic, limiters);
       this.#last = { store, memory, changes, denied, ...partsOf(limiters, traffic, minutes) };
     } catch (error) {

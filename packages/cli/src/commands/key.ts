@@ -121,7 +121,7 @@ function text(
   io: Io,
 ): string {
   if (limiters === 0 && views.length === 0)
-    return `No limiter is published, and there is no state of the key. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
+    return `No limiter is published, and there is no state of the key. Processes publish their limiters every 30 seconds. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
   const combinations = many(others, views.length === 0 ? 'combination' : 'other combination');
   const rest = `no state in ${combinations} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
   if (views.length === 0) return `${printable(given)}: ${rest}\n`;

@@ -14,6 +14,7 @@ import { banNote, many, printable, quoted, table } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
+import { warnOfLoss } from '../loss.js';
 import { warnIfNothing } from '../nothing.js';
 import { withAdmin } from '../open.js';
 import { writeQueues } from '../slots.js';
@@ -98,6 +99,7 @@ async function list(options: Options, io: Io): Promise<void> {
       ...kindsOf(options),
     });
     warn(io, search.warnings);
+    await warnOfLoss(admin, io);
     try {
       const plausible = new PlausibleFinds(search, options.hypothetical ?? false);
       const found =

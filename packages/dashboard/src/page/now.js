@@ -190,7 +190,9 @@ function NoLimiters({ isUnknown }) {
     return html`<p class="quiet">Unknown: the store has not answered since this page is read.</p>`;
   return html`<div class="empty">
     <p><b>No limiter is known yet.</b></p>
-    <p class="quiet">Limiters appear when they are created with this store.</p>
+    <p class="quiet">
+      A process publishes its limiters a second after it makes the first, then every 30 seconds.
+    </p>
   </div>`;
 }
 
