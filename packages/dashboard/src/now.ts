@@ -16,7 +16,8 @@ import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show } from './hidden.js';
-import { Judges, type Judged } from './judges.js';
+import { Ends, type DeniedKey } from './ends.js';
+import { Judges } from './judges.js';
 import type { CountedSlots } from './near.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
@@ -75,6 +76,7 @@ export class Now {
   readonly #changes: Cached<ChangeRow[]>;
   readonly #show: Show;
   readonly judges: Judges;
+  readonly #ends: Ends;
   #last: Parts = {};
   /** Whether the last state had no limiter. */
   #isEmpty = true;
@@ -84,6 +86,7 @@ export class Now {
   constructor(admin: Admin, show: Show, now: () => number = Date.now) {
     this.#show = show;
     this.judges = new Judges(admin);
+    this.#ends = new Ends(this.judges);
     this.#traffic = new Cached(TRAFFIC_MS, () => admin.traffic({ keys: KEYS }), now);
     this.#queues = new Cached(TRAFFIC_MS, () => admin.queues(), now);
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
@@ -174,16 +177,10 @@ export class Now {
 
   /** The most denied keys of all limiters, with the ends of their denials. */
   async #denied({ limiters: counted }: Traffic, limiters: readonly LimiterView[]): Promise<object[]> {
-    // A key of shared limits would be judged by a search of all keys.
-    const isShared = new Set(limiters.filter(({ traits }) => traits.sharesLimits).map(({ name }) => name));
     const rows = deniedIn(counted);
-    const judged = await Promise.all(
-      rows.map(async ({ name, ...each }) =>
-        isShared.has(name) ? undefined : this.judges.of(name, each).catch(() => undefined),
-      ),
-    );
+    const ends = await this.#ends.of(rows, limiters);
     return rows.map(({ admitted: _, key, within, ...rest }, i) => ({
-      ...{ retryAfterMs: null, ...rest, ...endOf(judged[i]), key: this.#show(key) },
+      ...{ ...rest, ...ends[i], key: this.#show(key) },
       ...(within !== undefined && { within: this.#show(within) }),
     }));
   }
@@ -196,11 +193,7 @@ export const causeIn = (message: string): string =>
 const idOf = ({ key, dimension, within }: Parameters<Awaited<ReturnType<CountedSlots>>>[0]): string =>
   JSON.stringify([key, dimension, within]);
 
-/** The end of a denial, if it is known. */
-const endOf = ({ retryAfterMs, lacksSlots }: Partial<Judged> = {}): Partial<Judged> =>
-  typeof retryAfterMs === 'number' ? { retryAfterMs, lacksSlots: lacksSlots ?? false } : {};
-
-function deniedIn(limiters: readonly LimiterRates[]) {
+function deniedIn(limiters: readonly LimiterRates[]): DeniedKey[] {
   return limiters
     .flatMap(({ name, keys }) => keys.filter((each) => each.denied > 0).map((each) => ({ ...each, name })))
     .sort((a, b) => b.denied - a.denied)

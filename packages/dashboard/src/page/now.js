@@ -175,7 +175,7 @@ function DeniedKeys({ rows }) {
                 <${Cause} of=${each} />
               </td>
               <td data-label="End">
-                ${each.retryAfterMs || each.lacksSlots ? endOf(each) : html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />`}
+                ${each.retryAfterMs !== null || each.lacksSlots ? endOf(each) : each.isJudged ? html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />` : html`<span class="quiet">reading …</span>`}
               </td>
             </tr>`,
         )}
