@@ -2,12 +2,13 @@
 
 /** The number of windows of keys with a use above a part of the capacity, between the recorded levels by interpolation. Above all of it are those that were denied. @param {number[]} levels @param {number[]} counts @param {number} part */
 export function above(levels, counts, part) {
-  if (part >= 1) return counts[levels.length] ?? 0;
+  const numberAt = (/** @type {number} */ i) => counts[i] ?? 0;
+  if (part >= 1) return numberAt(levels.length);
   const at = levels.findLastIndex((level) => level <= part);
-  const [low, high] = [levels[at], levels[at + 1] ?? 1];
-  const [more, fewer] = [counts[at], counts[at + 1] ?? 0];
-  const found = Math.round(more + ((fewer - more) * (part - low)) / (high - low || 1));
-  return Math.min(found, counts[0]);
+  const [low, high] = [levels[at] ?? 0, levels[at + 1] ?? 1];
+  const more = numberAt(at);
+  const found = Math.round(more + ((numberAt(at + 1) - more) * (part - low)) / (high - low || 1));
+  return Math.min(found, numberAt(0));
 }
 
 /**
@@ -17,9 +18,10 @@ export function above(levels, counts, part) {
  * @param {number[]} levels @param {number[]} counts @param {number} part
  */
 export function unitsAbove(levels, counts, part) {
-  const marks = [part, ...levels.filter((level) => level > part), 1];
-  return marks.slice(1).reduce((sum, to, i) => {
-    const from = marks[i];
-    return sum + ((to - from) * (above(levels, counts, from) + above(levels, counts, to))) / 2;
-  }, 0);
+  let [sum, from] = [0, part];
+  for (const to of [...levels.filter((level) => level > part), 1]) {
+    sum += ((to - from) * (above(levels, counts, from) + above(levels, counts, to))) / 2;
+    from = to;
+  }
+  return sum;
 }
