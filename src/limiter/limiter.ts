@@ -25,7 +25,6 @@ import { checkPolicies } from './setup-checks.js';
 import type { CheckedOptions } from './checked-options.js';
 import type { Tiers } from './tiers.js';
 import type { Usage } from './usage.js';
-import { keyQueues } from './waiting/key-queues.js';
 import { Waits } from './waiting/waits.js';
 
 /** The parts of a limiter, which adapters and the command line also call directly. */
@@ -98,8 +97,7 @@ export class Limiter {
 
   /** @internal */
   queues(): ReadonlyMap<string, KeyQueue> {
-    const { decider, waits } = this.internals;
-    return keyQueues(decider.slots.held(), waits.waiting());
+    return this.internals.waits.queues();
   }
 
   /** Whether the limiter is on: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */
