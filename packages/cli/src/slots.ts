@@ -2,7 +2,7 @@
 import { type Admin, type KeyQueueView, type ProcessQueue, type SlotUse, textOrHash } from 'headgate/admin';
 import { count, duration, many, printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
-import { showKey } from './keys.js';
+import { showKey, showText } from './keys.js';
 
 const processText = ({ host, pid }: ProcessQueue): string => `${printable(host)} ${pid}`;
 
@@ -29,7 +29,7 @@ export function slotNotes({ processes, uncounted, freeAfterMs }: SlotUse): strin
 }
 
 const COLUMNS: Table<KeyQueueView> = {
-  limiter: ({ name }) => printable(String(name)),
+  limiter: ({ name }) => showText(name),
   key: showKey,
   process: processText,
   slots: slotsText,
