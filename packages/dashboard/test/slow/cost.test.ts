@@ -1,4 +1,5 @@
 // The time that a dashboard takes of Redis, while a site of ten limiters and 200 requests a second runs.
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { redisStore } from 'headgate/redis';
@@ -76,6 +77,7 @@ describe('the cost of the dashboard', function () {
   /** The cost while some viewers have opened a row, and ask as the page does. */
   const opened = async (viewers: number, paths: readonly (keyof typeof EVERY_MS)[]) => {
     const stopped = new AbortController();
+    setMaxListeners(viewers * paths.length, stopped.signal);
     const ask = async (path: keyof typeof EVERY_MS) => {
       while (!stopped.signal.aborted) {
         await (await fetch(`${page.url}api/${path}?name=api`)).text();
