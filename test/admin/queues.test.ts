@@ -15,7 +15,10 @@ async function fill(limiter: Limiter): Promise<() => Promise<unknown>> {
   await limiter.acquire({ report: 'csv' });
   const stop = new AbortController();
   const waits = limiter.wait({ report: 'pdf' }, { timeout: '1m', signal: stop.signal }).catch(() => {});
-  return () => Promise.all([...held.map((each) => each.release()), stop.abort(), waits]);
+  return async () => {
+    stop.abort();
+    await Promise.all([...held.map((each) => each.release()), waits]);
+  };
 }
 
 for (const [kind, open] of Object.entries(places))
