@@ -87,7 +87,7 @@ export function localBans({ store, announced, timeout, log, now, rowsOf }: Local
   };
 }
 
-/** The notes of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
+/** The notes of operators of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
 export async function notesIn(
   entries: AsyncIterable<ListedChange>,
   owners: readonly Owner[],
@@ -96,13 +96,15 @@ export async function notesIn(
   const notes = new Map<string, ChangeNote | null>();
   /** The changes that were undone: the ban in force is an earlier one. */
   const undone = new Set<string>();
-  for await (const { action, who: text, by, reason, id, undoes } of entries) {
+  for await (const { action, who: text, by, reason, from, id, undoes } of entries) {
     // The log names the limiter of an owner of which the file has only one hash.
     const who = wanted.has(text) ? text : text.replace(/^[^:]*:(?=%#)/, '');
     if ((action !== 'ban' && action !== 'unban') || !wanted.has(who) || notes.has(who)) continue;
     if (action === 'ban' && undoes !== undefined) undone.add(undoes);
     if (undone.has(id) || (action === 'ban' && undoes !== undefined)) continue;
-    notes.set(who, action === 'ban' && (by ?? reason) !== null ? { by, reason } : null);
+    // The reason of a ban by denials is not a note of an operator.
+    const isNoted = action === 'ban' && from !== 'denials' && (by ?? reason) !== null;
+    notes.set(who, isNoted ? { by, reason } : null);
   }
   return owners.map(({ text }) => notes.get(text) ?? null);
 }

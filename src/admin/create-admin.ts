@@ -21,9 +21,10 @@ import { MemoryState } from './memory-state.js';
 import { overrideFunctions, type OverrideAdmin } from './overrides.js';
 import { PostgresState } from './postgres-state.js';
 import { RedisState } from './redis/redis-state.js';
+import { queueFunctions } from './queues.js';
 import { resetFunctions } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
-import type { ServerMemory, State, StateSettings } from './state.js';
+import type { Loss, ServerMemory, State, StateSettings } from './state.js';
 import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
 import { undoFunctions } from './undo.js';
 import type { Origin } from './unlogged.js';
@@ -75,6 +76,7 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
       return readTraffic(state, traffic);
     },
     isCounted: state.counts !== undefined,
+    loss: async () => (await state.loss?.()) ?? null,
     memory: async () => (await state.memory?.read()) ?? [],
     close: () => state.close(),
   };
@@ -166,6 +168,7 @@ function functionsOf(context: Context) {
     ...usageFunctions(context),
     ...historyFunctions(context),
     ...tenantFunctions(context),
+    ...queueFunctions(context),
     ...thresholdFunctions(context),
     ...undoFunctions(context),
   };
@@ -203,6 +206,8 @@ export interface Admin extends BanAdmin, ImportAdmin, OverrideAdmin {
   reset: Functions['reset'];
   /** Decisions per second, by limiter, policy and key. Empty if no store counts (`counts: false`). */
   traffic(options?: TrafficOptions): Promise<Traffic>;
+  /** The waiting requests and the slots in use by key and process, with the longest time of each. Empty if no store counts (`counts: false`). */
+  queues: Functions['queues'];
   /** The decisions of the last hour by limiter, policy and minute, and the use of policies. Empty if no store counts (`counts: false`). */
   history: Functions['history'];
   /** The changes of bans, overrides, charges and configurations, the newest first. */
@@ -231,6 +236,11 @@ export interface Admin extends BanAdmin, ImportAdmin, OverrideAdmin {
   usage: Functions['usage'];
   /** The memory of the servers of Redis, the growth since earlier calls, and the time until they are full. Empty for other stores. */
   memory(): Promise<readonly ServerMemory[]>;
+  /**
+   * The loss of Redis' records in the last hour, such as by a restart without persistence, if running processes wrote some before. Null
+   * without a loss, and for other stores.
+   */
+  loss(): Promise<Loss | null>;
   /** Checks whether limits can be enforced on the store: see https://github.com/headgate/headgate/blob/main/docs/redis.md. */
   check: Functions['check'];
   /** False if it is certain that nobody counts decisions: a memory store with `counts: false`. */

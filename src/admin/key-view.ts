@@ -1,3 +1,4 @@
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { cannotBan } from './ban-scope.js';
@@ -5,8 +6,10 @@ import { warnings } from './context.js';
 import { statesOf, type PolicyVerdict } from './finds.js';
 import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
+import type { LoggedChange } from './log.js';
 import { overrideFor, type AppliedOverride } from './override-views.js';
 import type { Published } from './published.js';
+import type { SlotUse } from './queues.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
 import { tenantVerdicts, usesOf, type TenantUse } from './tenant-use.js';
@@ -55,6 +58,8 @@ export interface KeyView {
   readonly stored: boolean;
   /** Whether a limiter of this name is known. */
   readonly known: boolean;
+  /** The processes with slots of the key, and with requests that wait for them. Absent without slots in use, and if no store counts. */
+  readonly slots?: SlotUse;
   /** Doubts about the answer. */
   readonly warnings: readonly AdminWarning[];
 }
@@ -68,6 +73,24 @@ interface Asked {
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
   readonly cost: number;
+}
+
+/**
+ * The cause of a ban without an operator's note: `denied by policy` and their names, for a ban by denials that the log has.
+ *
+ * @param changes of the key, the newest first
+ */
+export function banCauseOf(
+  { name, key, dimension, bannedForMs, bannedBy, banReason }: KeyView,
+  changes: Iterable<LoggedChange>,
+): string | null {
+  if (bannedForMs === 0 || bannedBy !== null || banReason !== null) return null;
+  for (const { action, from, reason, undoneBy, ...of } of changes) {
+    const isOfView = of.name === name && of.key === key && (of.dimension ?? DEFAULT_DIMENSION) === dimension;
+    if (!isOfView || (action !== 'ban' && action !== 'unban') || undoneBy !== undefined) continue;
+    return action === 'ban' && from === 'denials' ? reason : null;
+  }
+  return null;
 }
 
 /** The known facts about a key of a limiter. */

@@ -8,7 +8,8 @@ import { DeniedNow } from './denied-now.js';
 import { outlook, type KeyView } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
-import { dimensionsOfBans, type Published } from './published.js';
+import { dimensionsOfBans, isCountedIn, type Published } from './published.js';
+import { withSlotUse } from './queues.js';
 import { setsOf } from './sets.js';
 import { countedOwner, whoseOf } from './owners.js';
 import type { State } from './state.js';
@@ -77,6 +78,9 @@ export function keyFunctions({ state }: Context) {
         return { view: unanswered(place, given, cost, error), states: [], isOfWeight: true };
       });
 
+    const isCounted = (scope: string): boolean => isCountedIn(published.scopes.get(scope) ?? []) ?? true;
+    const withUse = (views: readonly KeyView[]) => withSlotUse(state, views, isCounted);
+
     if (name !== undefined) {
       const known = passed ?? published.limitsOf(name);
       if (!known && published.scopes.has(name)) throw wrongArgument(DYNAMIC);
@@ -99,7 +103,7 @@ export function keyFunctions({ state }: Context) {
           : tenancies.length > 0
             ? []
             : [{ name, dimension, tier, limits: known && ofTier(known, name, tier) }];
-      return withLikely(state, await Promise.all([...own, ...tenancies].map(viewOf)));
+      return withUse(await withLikely(state, await Promise.all([...own, ...tenancies].map(viewOf))));
     }
     soleKeyOf(given, options);
     const places = placesIn(published);
@@ -116,7 +120,7 @@ export function keyFunctions({ state }: Context) {
       if (tier !== undefined && place.tier !== undefined && place.tier !== tier) continue;
       views.push(await orUnanswered(place));
     }
-    return withLikely(state, views);
+    return withUse(await withLikely(state, views));
   }
 
   return { key };

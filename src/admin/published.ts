@@ -29,6 +29,12 @@ export interface Configuration extends Omit<PublishedLimiter, 'name'> {
   readonly instances: readonly Instance[];
 }
 
+/** Whether all processes with these configurations count decisions, or `null` if no process is known. */
+export function isCountedIn(configurations: readonly Configuration[]): boolean | null {
+  const instances = configurations.flatMap((each) => each.instances);
+  return instances.length === 0 ? null : instances.every(({ counts }) => counts !== false);
+}
+
 /** The traits of a limiter's policies, in all of its configurations and tiers. */
 export interface LimiterTraits {
   /** Whether a policy limits how many requests run at once, so that its units are slots. */

@@ -64,6 +64,14 @@ export interface ServerMemory {
   readonly fullInMs: number | null;
 }
 
+/** A loss of the records that running processes wrote. */
+export interface Loss {
+  /** The start of the server, or of the oldest minute with a record. */
+  readonly at: Date;
+  /** Whether the server restarted without its data, or was emptied. */
+  readonly cause: 'restart' | 'flush';
+}
+
 export interface CountSource {
   readonly text: KeyText;
   /** The counts of the last minute. */
@@ -106,6 +114,8 @@ export interface State {
   readonly counts?: CountSource;
   /** The memory of the servers, if there are any. */
   readonly memory?: { read(): Promise<readonly ServerMemory[]> };
+  /** Whether the server lost its records in the last hour. Absent for stores without a server. */
+  loss?(): Promise<Loss | null>;
   /** The time by the store's clock, ms since 1970. */
   now(): MaybePromise<number>;
   /** A store for limiters of the administration, which is not announced. @param undoes the id of the logged change that overrides undo */

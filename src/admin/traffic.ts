@@ -164,15 +164,20 @@ function latencyOf(weighted: readonly Weighted[], seconds: number): StoreLatency
 
 const perSecond = (count: number, seconds: number): number => Math.round((10 * count) / seconds) / 10;
 
+/** The newest counts of each process, unless they are too old. */
+export function newestOf({ now, counts }: RecentCounts): Counted[] {
+  const newest = new Map<string, Counted>();
+  for (const { at, counted } of counts) if (at > now - MAX_WAITS_AGE_MS) newest.set(counted.id, counted);
+  return [...newest.values()];
+}
+
 /** The newest state of each process, unless it is too old. */
 function processesOf(
   { now, counts }: RecentCounts,
   weighted: readonly Weighted[],
   seconds: number,
 ): ProcessState[] {
-  const newest = new Map<string, Counted>();
-  for (const { at, counted } of counts) if (at > now - MAX_WAITS_AGE_MS) newest.set(counted.id, counted);
-  return [...newest.values()].map(({ id, host = '', pid = 0, health = UP, limiters, ...counted }) => ({
+  return newestOf({ now, counts }).map(({ id, host = '', pid = 0, health = UP, limiters, ...counted }) => ({
     ...{ id, host, pid, health },
     since: counted.since === undefined ? null : new Date(counted.since),
     version: counted.version ?? null,

@@ -8,6 +8,7 @@ import type { KeyVerdictFind, JudgedKey } from './finds.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
 import { countOverrides, liveLimiters, type OverrideCounts } from './override-views.js';
 import {
+  isCountedIn,
   traitsOf,
   type Configuration,
   type Instance,
@@ -125,11 +126,6 @@ const KEYS_OPTIONS = [
   ...['name', ...LIMIT_FIELDS, 'limits', 'tier', 'kinds', 'scan'],
   ...['count', 'progress', 'signal'],
 ];
-
-function isCountedIn(configurations: readonly Configuration[]): boolean | null {
-  const instances = configurations.flatMap((each) => each.instances);
-  return instances.length === 0 ? null : instances.every(({ counts }) => counts !== false);
-}
 
 const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
 

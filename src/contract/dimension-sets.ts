@@ -100,6 +100,13 @@ function scopedKey(scope: string, key: string): string {
   return key.startsWith('\0') ? `\0${key}` : key;
 }
 
+/** The scope and the key of an id: see {@link idsOf}. */
+export function placeOfId(id: string): readonly [scope: string, key: string] {
+  if (!id.startsWith('\0')) return [DEFAULT_DIMENSION, id];
+  const end = id.indexOf('\0', 1);
+  return end === 1 ? [DEFAULT_DIMENSION, id.slice(1)] : [id.slice(1, end), id.slice(end + 1)];
+}
+
 /** Joins several texts so that different texts always give different results. */
 export function joined(ids: readonly string[]): string {
   return ids.length === 1 ? ids[0]! : `\0${JSON.stringify(ids)}`;

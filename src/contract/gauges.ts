@@ -20,6 +20,27 @@ export interface Gauges {
   readonly keys: number;
 }
 
+/** The waiting requests and the slots of a key in this process. */
+export interface KeyQueue {
+  readonly waiting: number;
+  /** The longest time for which one of them waits, ms. */
+  readonly waitedMs: number;
+  readonly slots: number;
+  /** The longest time for which one of the slots is held, ms. */
+  readonly heldMs: number;
+}
+
+/** Two queues of a key together. */
+export function bothQueues(one: KeyQueue | undefined, other: KeyQueue): KeyQueue {
+  if (!one) return other;
+  return {
+    waiting: one.waiting + other.waiting,
+    waitedMs: Math.max(one.waitedMs, other.waitedMs),
+    slots: one.slots + other.slots,
+    heldMs: Math.max(one.heldMs, other.heldMs),
+  };
+}
+
 /** The parts of a limiter that metrics read. */
 export interface Gauged {
   readonly name: string;
@@ -27,6 +48,8 @@ export interface Gauged {
   readonly source: Store;
   readonly health: Health;
   readonly gauges: Gauges;
+  /** The keys with waiting requests or slots, by `idsOf`. Operators read them once a second. */
+  queues(): ReadonlyMap<string, KeyQueue>;
 }
 
 // Weak references, so that a limiter without a `close` can still be collected as garbage.

@@ -5,7 +5,7 @@ import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { compilePolicies } from '../contract/compile-policies.js';
-import { noteOpen, type Gauges } from '../contract/gauges.js';
+import { noteOpen, type Gauges, type KeyQueue } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
@@ -93,6 +93,11 @@ export class Limiter {
     const keys = this.#setup.store.keysOf?.(this.name) ?? 0;
     const overrides = this.#setup.live?.hasOverrideOfAll ? 1 : 0;
     return { ...waits.gauges, slots: decider.slots.size, overrides, keys };
+  }
+
+  /** @internal */
+  queues(): ReadonlyMap<string, KeyQueue> {
+    return this.internals.waits.queues();
   }
 
   /** Whether the limiter is on: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function does not return a boolean */

@@ -75,6 +75,20 @@ export function tenantTextOf(dimension: string, limitKey: string, tenant: string
   return `${keyTextOf(by, limitKey, text)}}${MARK}${share}${tenant && `=${text(tenant.slice(1))}`}`;
 }
 
+/**
+ * The notation of a key of a part: see `DimensionSet.keyOf`.
+ *
+ * @param scope as of `DimensionSet`
+ */
+export function partTextOf(scope: string, key: string, text: KeyText): string {
+  const [, length] = (scope.includes('/') && /^(\d*):/.exec(key)) || [];
+  if (length === undefined) return keyTextOf(scope, key, text);
+  const at = length.length + 1;
+  // Requests without a key of the slot's dimension share a slot.
+  if (length === '') return `${MARK}${scope.replace('/', `}${MARK}`)}=${text(key.slice(at))}`;
+  return tenantTextOf(scope, key.slice(at, at + Number(length)), key.slice(at + Number(length)), text);
+}
+
 /** The notation of a limiter's name in a key. If only the name's hash is known, it takes the name's place. */
 export function escapeScope(name: string | Hash): string {
   return typeof name === 'string' ? escapeName(name) : hashedText(name.hash);

@@ -3,7 +3,7 @@ import { complain, type Io } from './io.js';
 
 const MESSAGE =
   'Nothing of Headgate is there: no limiter is published, and no key was found. Is --redis right, with the number of the database, and --prefix? ' +
-  'Has a process with a limiter started?';
+  'Has a process with a limiter started? It publishes its limiters a second later, then every 30 seconds.';
 
 /** The items of an answer. An empty answer warns as {@link warnIfNothing}. */
 export async function* orWarning<T>(items: AsyncIterable<T>, admin: Admin, io: Io): AsyncGenerator<T> {

@@ -220,6 +220,8 @@ for (const kind of serverKinds) {
 
     it('a ban by denials stays one in an export and its import', async () => {
       await deny('wild');
+      const byDenials = 'banned by denials: denied by policy default';
+      while (!(await headgate(['key', 'wild', ...where])).stdout.includes(byDenials));
       await run('ban', 'hand', '1h', '--name', 'api', '--reason', 'spam');
       const { stdout } = await headgate(['bans', 'export', ...where]);
       for (const key of ['wild', 'hand']) await run('unban', key, '--name', 'api');

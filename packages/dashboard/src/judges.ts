@@ -16,6 +16,8 @@ export interface Judged {
   readonly retryAfterMs: number | null;
   /** Whether the key is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
   readonly lacksSlots?: boolean;
+  /** Whether the key would be admitted, whatever tier it may have. */
+  readonly isAdmitted?: boolean;
   readonly bannedForMs: number;
   readonly isOverridden: boolean;
   /** The tier of the key: empty without a tier. Absent if it may have several. */
@@ -77,6 +79,7 @@ export class Judges {
     return {
       retryAfterMs: isSame ? retryAfterMs : null,
       lacksSlots: bannedForMs === 0 && lacksSlots(policies),
+      ...(likely.every(({ allowed }) => allowed === true) && { isAdmitted: true }),
       bannedForMs,
       isOverridden: override !== null && !override.all,
       ...(likely.length === 1 && { tier: first.tier ?? '' }),

@@ -1,4 +1,4 @@
-import { useIn } from 'headgate/admin';
+import { useIn, type KeyQueueView } from 'headgate/admin';
 import { CachedByName } from './cached.js';
 import type { Show, ShownKey } from './hidden.js';
 import { isUnknown, type Searches } from './searches.js';
@@ -36,7 +36,16 @@ export interface NearKey {
 export interface KeySlots extends Pick<NearKey, 'key' | 'dimension' | 'tier' | 'policy' | 'used' | 'limit'> {
   /** Within which key a tenant has its slots. */
   readonly within?: ShownKey;
+  /** The time until the last lease ends unless a process renews it, ms. */
+  readonly freeAfterMs: number;
+  /** The slots that no process counts, or `null` if that is unknown. */
+  readonly uncounted: number | null;
 }
+
+type SlotOwner = Pick<KeyQueueView, 'key' | 'dimension' | 'within'>;
+
+/** Returns the slots of each key of a limiter, as processes count them, or `null` if they are unknown. */
+export type CountedSlots = (name: string) => Promise<(whose: SlotOwner) => number | null>;
 
 export interface NearKeys {
   readonly rows: readonly NearKey[];
@@ -66,13 +75,16 @@ interface Found {
 export class Near {
   readonly #searches: Searches;
   readonly #show: Show;
+  readonly #counted: CountedSlots;
   readonly #lists: CachedByName<NearKeys>;
   /** The use of the listed keys in the last lists of each limiter, the oldest first. */
   readonly #seen = new Map<string, ReadonlyMap<string, readonly Seen[]>>();
 
-  constructor(searches: Searches, show: Show) {
+  /** @param counted the slots of a key by processes, or `null` if they are unknown */
+  constructor(searches: Searches, show: Show, counted: CountedSlots = () => Promise.resolve(() => null)) {
     this.#searches = searches;
     this.#show = show;
+    this.#counted = counted;
     this.#lists = new CachedByName(LIST_MS, (name) => this.#read(name));
   }
 
@@ -82,7 +94,7 @@ export class Near {
 
   async #read(name: string): Promise<NearKeys> {
     const found: Found[] = [];
-    const slots: KeySlots[] = [];
+    const held: (Omit<KeySlots, 'uncounted'> & { readonly whose: SlotOwner })[] = [];
     let read = 0;
     const take = (find: Parameters<Parameters<Searches['search']>[2]>[0]): boolean => {
       if (find.kind !== 'admitted' && find.kind !== 'limited') return false;
@@ -92,8 +104,9 @@ export class Near {
       for (const verdict of find.policies) {
         const { used, quota: limit } = useIn(verdict);
         if (used > 0 && verdict.algorithm === 'concurrency')
-          slots.push({
-            ...{ key: this.#show(key), policy: verdict.name, used, limit },
+          held.push({
+            whose: find,
+            ...{ key: this.#show(key), policy: verdict.name, used, limit, freeAfterMs: verdict.resetAfterMs },
             ...(dimension !== undefined && { dimension }),
             ...(tier !== undefined && { tier }),
             ...(within !== undefined && { within: this.#show(within) }),
@@ -119,6 +132,11 @@ export class Near {
         TIMEOUT_MS,
         take,
       );
+      const countedOf = held.length > 0 ? await this.#counted(name) : () => null;
+      const slots = held.map(({ whose, ...each }): KeySlots => {
+        const counted = countedOf(whose);
+        return { ...each, uncounted: counted === null ? null : Math.max(0, each.used - counted) };
+      });
       const now = Date.now();
       const before = this.#seen.get(name);
       if (this.#seen.size > 100) this.#seen.clear();

@@ -8,13 +8,17 @@ import {
   type LimiterHistory,
   type LimiterRates,
   type LimiterView,
+  type Loss,
+  type QueuesView,
   type Traffic,
 } from 'headgate/admin';
 import { Cached } from './cached.js';
 import { changeRow, type ChangeRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show } from './hidden.js';
-import { Judges, type Judged } from './judges.js';
+import { Ends, type DeniedKey } from './ends.js';
+import { Judges } from './judges.js';
+import type { CountedSlots } from './near.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
@@ -64,22 +68,31 @@ interface Minutes {
 /** Reads the state of the first screen. Each part is read as often as it changes, whatever the number of viewers. */
 export class Now {
   readonly #traffic: Cached<Traffic>;
+  readonly #queues: Cached<QueuesView>;
   readonly #minutes: Cached<Minutes>;
   readonly #limiters: Cached<readonly LimiterView[]>;
+  readonly #loss: Cached<Loss | null>;
   readonly #memory: Cached<Awaited<ReturnType<Admin['memory']>>>;
   readonly #changes: Cached<ChangeRow[]>;
   readonly #show: Show;
   readonly judges: Judges;
+  readonly #ends: Ends;
   #last: Parts = {};
+  /** Whether the last state had no limiter. */
+  #isEmpty = true;
   /** The time of the last state, ms since 1970, or null before the first one. */
   #readAt: number | null = null;
 
   constructor(admin: Admin, show: Show, now: () => number = Date.now) {
     this.#show = show;
     this.judges = new Judges(admin);
+    this.#ends = new Ends(this.judges);
     this.#traffic = new Cached(TRAFFIC_MS, () => admin.traffic({ keys: KEYS }), now);
+    this.#queues = new Cached(TRAFFIC_MS, () => admin.queues(), now);
     this.#minutes = new Cached(HISTORY_MS, (last) => readMinutes(admin, last), now);
     this.#limiters = new Cached(LIMITERS_MS, async () => (await admin.limiters()).limiters, now);
+    // A user of Redis without the permissions still gets the page.
+    this.#loss = new Cached(LIMITERS_MS, () => admin.loss().catch(() => null), now);
     this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
     const latest = async (): Promise<ChangeRow[]> =>
       (await firstOf(admin.log(), LATEST)).map((change) => changeRow(change, show));
@@ -89,15 +102,22 @@ export class Now {
   /** Never rejects: if the store fails, the last state is marked as old. */
   async read(): Promise<Parts> {
     try {
-      const [traffic, minutes, limiters, memory, changes] = await Promise.all([
+      const [traffic, minutes, limiters, loss, memory, changes] = await Promise.all([
         this.#traffic.get(),
         this.#minutes.get(),
-        this.#limiters.get(),
+        // A process that has just started publishes its limiters within a second or two.
+        this.#limiters.get(this.#isEmpty ? UNKNOWN_MS : LIMITERS_MS),
+        this.#loss.get(),
         this.#memory.get(),
         this.#changes.get(),
       ]);
       this.#readAt = Date.now();
-      const store = { state: 'up', latency: traffic.latency };
+      this.#isEmpty = limiters.length === 0;
+      const store = {
+        state: 'up',
+        latency: traffic.latency,
+        ...(loss && { loss: { ...loss, at: loss.at.getTime() } }),
+      };
       const denied = await this.#denied(traffic, limiters);
       this.#last = { store, memory, changes, denied, ...partsOf(limiters, traffic, minutes) };
     } catch (error) {
@@ -111,6 +131,28 @@ export class Now {
   async keysOf(name: string): Promise<readonly KeyRates[]> {
     const { limiters } = await this.#traffic.get();
     return limiters.find((each) => each.name === name)?.keys ?? [];
+  }
+
+  /** The waiting requests and the slots of a limiter, by key and process. */
+  async queuesOf(name: string): Promise<{ readonly keys: readonly object[]; readonly isCut: boolean }> {
+    const { keys, cut } = await this.#queues.get();
+    const own = keys.filter((each) => each.name === name);
+    const shown = own.map(({ key, within, ...rest }) => ({
+      ...{ ...rest, key: this.#show(key) },
+      ...(within !== undefined && { within: this.#show(within) }),
+    }));
+    return { keys: shown, isCut: cut.includes(name) };
+  }
+
+  /** See `CountedSlots`. */
+  async slotsOf(name: string): ReturnType<CountedSlots> {
+    const [{ keys, cut }, limiters] = await Promise.all([this.#queues.get(), this.#limiters.get()]);
+    const isKnown = limiters.some((each) => each.name === name && each.isCounted !== false);
+    if (!isKnown || cut.includes(name)) return () => null;
+    const counted = new Map<string, number>();
+    for (const each of keys)
+      if (each.name === name) counted.set(idOf(each), (counted.get(idOf(each)) ?? 0) + each.slots);
+    return (whose) => counted.get(idOf(whose)) ?? 0;
   }
 
   /** Whether there is a limiter of this name. A name that is not known yet is looked for at most once a second. */
@@ -135,16 +177,10 @@ export class Now {
 
   /** The most denied keys of all limiters, with the ends of their denials. */
   async #denied({ limiters: counted }: Traffic, limiters: readonly LimiterView[]): Promise<object[]> {
-    // A key of shared limits would be judged by a search of all keys.
-    const isShared = new Set(limiters.filter(({ traits }) => traits.sharesLimits).map(({ name }) => name));
     const rows = deniedIn(counted);
-    const judged = await Promise.all(
-      rows.map(async ({ name, ...each }) =>
-        isShared.has(name) ? undefined : this.judges.of(name, each).catch(() => undefined),
-      ),
-    );
+    const ends = await this.#ends.of(rows, limiters);
     return rows.map(({ admitted: _, key, within, ...rest }, i) => ({
-      ...{ retryAfterMs: null, ...rest, ...endOf(judged[i]), key: this.#show(key) },
+      ...{ ...rest, ...ends[i], key: this.#show(key) },
       ...(within !== undefined && { within: this.#show(within) }),
     }));
   }
@@ -154,11 +190,10 @@ export class Now {
 export const causeIn = (message: string): string =>
   withoutPage(message).replace(/ Set a longer `timeout`\.$/, '');
 
-/** The end of a denial, if it is known. */
-const endOf = ({ retryAfterMs, lacksSlots }: Partial<Judged> = {}): Partial<Judged> =>
-  typeof retryAfterMs === 'number' ? { retryAfterMs, lacksSlots: lacksSlots ?? false } : {};
+const idOf = ({ key, dimension, within }: Parameters<Awaited<ReturnType<CountedSlots>>>[0]): string =>
+  JSON.stringify([key, dimension, within]);
 
-function deniedIn(limiters: readonly LimiterRates[]) {
+function deniedIn(limiters: readonly LimiterRates[]): DeniedKey[] {
   return limiters
     .flatMap(({ name, keys }) => keys.filter((each) => each.denied > 0).map((each) => ({ ...each, name })))
     .sort((a, b) => b.denied - a.denied)

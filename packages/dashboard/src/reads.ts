@@ -1,14 +1,16 @@
 import {
+  banCauseOf,
   lacksSlots,
   USE_LEVELS,
   type Admin,
   type HistoryOptions,
   type KeyRates,
   type KeyView,
+  type LoggedChange,
   type OverriddenKey,
 } from 'headgate/admin';
 import { Cached, CachedByName } from './cached.js';
-import { changeRow, type ChangeRow } from './change-row.js';
+import { changeRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
@@ -88,14 +90,18 @@ export class Reads {
       '24h': new Cached(DAY_MS, () => linesOf(admin, { hours: 24 })),
     };
     this.#searches = new Searches(admin, show);
-    this.#near = new Near(this.#searches, show);
+    this.#near = new Near(this.#searches, show, (name) => now.slotsOf(name));
   }
 
   async limiter(name: string): Promise<object> {
     await this.#checkName(name);
-    const [rates, { judged, ...lists }] = await Promise.all([this.#now.keysOf(name), this.#lists.get(name)]);
+    const [rates, queues, { judged, ...lists }] = await Promise.all([
+      this.#now.keysOf(name),
+      this.#now.queuesOf(name),
+      this.#lists.get(name),
+    ]);
     const keys = rates.map((each) => ({ ...each, ...judged.get(idOf(each)), ...this.#hidden(each) }));
-    return { name, keys, ...lists };
+    return { name, keys, queues, ...lists };
   }
 
   /**
@@ -162,7 +168,7 @@ export class Reads {
     // A key may be a tenant of shared limits, whose state is searched for it.
     const views = isNetwork ? [] : await this.#searches.inTurn(() => this.#admin.key(key, options));
     const keys = new Set([key, ...views.map((view) => view.key)]);
-    const changes: ChangeRow[] = [];
+    const logged: LoggedChange[] = [];
     let scanned = 0;
     for await (const change of this.#admin.log()) {
       const { key: changed, network, action, name } = change;
@@ -173,12 +179,14 @@ export class Reads {
         (isOfAll && views.some((view) => view.name === name)) ||
         [changed, network].some((each) => typeof each === 'string' && keys.has(each))
       )
-        changes.push(changeRow(change, (each) => each as never));
-      if (changes.length === LOGGED_OF_KEY || ++scanned === SCANNED_OF_KEY) break;
+        logged.push(change);
+      if (logged.length === LOGGED_OF_KEY || ++scanned === SCANNED_OF_KEY) break;
     }
+    const changes = logged.map((change) => changeRow(change, (each) => each as never));
     const shown = views.map((view) => ({
       ...view,
       lacksSlots: view.reason !== 'banned' && lacksSlots(view.policies),
+      banCause: banCauseOf(view, logged),
     }));
     return { key, isNetwork, views: shown satisfies KeyView[], changes };
   }

@@ -2,10 +2,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { USE_LEVELS } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore } from 'headgate/sqlite';
 import { flagsOf } from '../src/flags.js';
 import { completed, hasLimits, multiplied } from '../src/page/plan.js';
+import { Now } from '../src/now.js';
+import { endOf } from '../src/page/text.js';
+import { unitsAbove } from '../src/page/use.js';
 import { startPage, type Site } from './servers.js';
 
 /** The first answer that is wanted. Counts arrive each second. */
@@ -16,6 +20,17 @@ async function until<T>(ask: () => Promise<T>, isWanted: (answer: T) => boolean)
     await sleep(200);
   }
 }
+
+const NO_RATES = {
+  admitted: 0,
+  denied: 4,
+  degraded: 0,
+  waiting: 0,
+  held: 0,
+  slots: 0,
+  policies: [],
+  reasons: [],
+};
 
 interface Row {
   readonly key: string;
@@ -70,6 +85,49 @@ describe('denied keys of the dashboard', () => {
     expect(set.denied[0]!.retryAfterMs).to.be.within(1, 7_200_000);
   });
 
+  it('do not delay the first screen, and are judged two at a time', async () => {
+    const rates = { admitted: 0, denied: 1, policy: 'minute' };
+    const keys = ['a', 'b', 'c', 'd'].map((key) => ({ ...rates, key }));
+    const waiting: (() => void)[] = [];
+    const view = { likely: true, allowed: false, retryAfterMs: 9000, bannedForMs: 0, override: null };
+    const admin = {
+      limiters: () => Promise.resolve({ limiters: [] }),
+      traffic: () => Promise.resolve({ limiters: [{ name: 'api', ...NO_RATES, keys }], processes: [] }),
+      history: () => Promise.resolve({ minutes: [], limiters: [] }),
+      queues: () => Promise.resolve({ keys: [], cut: [] }),
+      loss: () => Promise.resolve(null),
+      memory: () => Promise.resolve([]),
+      log: () => [],
+      key: (key: string) =>
+        new Promise((resolve) =>
+          waiting.push(() =>
+            resolve([
+              { ...view, policies: [], allowed: key === 'a', retryAfterMs: key === 'a' ? null : 9000 },
+            ]),
+          ),
+        ),
+    };
+    const now = new Now(admin as never, ((key: unknown) => key) as never);
+    const ends = async () =>
+      ((await now.read())['denied'] as { retryAfterMs: number | null; isJudged: boolean }[]).map(
+        ({ retryAfterMs, isJudged }) => isJudged && retryAfterMs,
+      );
+    const startedAt = performance.now();
+    expect(await ends()).to.deep.equal([false, false, false, false]);
+    expect(performance.now() - startedAt).to.be.below(2000);
+    expect(waiting).to.have.length(2);
+    await now.read();
+    expect(waiting).to.have.length(2);
+    for (const answer of waiting.splice(0)) answer();
+    const some = await ends();
+    expect(some[0]).to.equal(0);
+    expect(some[1]).to.be.within(8000, 9000);
+    expect(some.slice(2)).to.deep.equal([false, false]);
+    expect(waiting).to.have.length(2);
+    for (const answer of waiting.splice(0)) answer();
+    expect((await ends())[3]).to.be.within(8000, 9000);
+  });
+
   it('are counted since the first minute of decisions under What if', async () => {
     await start({ policies: ['5/1h'] });
     await limiter.consume('eve');
@@ -77,6 +135,32 @@ describe('denied keys of the dashboard', () => {
     await sleep(1500);
     const { since } = await get<{ since: number }>('api/use?name=api');
     expect(Date.now() - since).to.be.within(0, 130_000);
+  });
+});
+
+describe('the units that another limit would have denied', () => {
+  const levels = USE_LEVELS;
+
+  it('are the use above the limit, of each window', () => {
+    // 100 windows, with each use from 1 to 100 of a limit of 100.
+    const counts = [
+      ...levels.map(
+        (level) => Array.from({ length: 100 }, (_, i) => i + 1).filter((used) => used >= 100 * level).length,
+      ),
+      0,
+    ];
+    expect(100 * unitsAbove(levels as number[], counts, 0)).to.be.within(4900, 5200);
+    expect(100 * unitsAbove(levels as number[], counts, 0.5)).to.be.within(1150, 1350);
+    expect(100 * unitsAbove(levels as number[], counts, 0.9)).to.be.within(30, 80);
+    expect(unitsAbove(levels as number[], counts, 1)).to.equal(0);
+  });
+});
+
+describe('the end of a denial', () => {
+  it('is a text, also if it is over', () => {
+    expect(endOf({ retryAfterMs: 61_000 })).to.equal('for 1 min 1 s');
+    expect(endOf({ retryAfterMs: 0 })).to.equal('over: a cost of 1 is admitted');
+    expect(endOf({ retryAfterMs: 0, lacksSlots: true })).to.equal('until a slot is returned');
   });
 });
 

@@ -16,12 +16,13 @@ import type { KeyHashing } from '../../stores/redis/secret-keys.js';
 import type { BanSource } from '../ban-source.js';
 import type { OverrideSource } from '../override-source.js';
 import { parseInstance, Published, type Instance } from '../published.js';
-import type { CrossingSource, FoundKey, Owner, Search, State, StateSettings } from '../state.js';
+import type { CrossingSource, FoundKey, Loss, Owner, Search, State, StateSettings } from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
 import { redisBans } from './ban-source.js';
 import { Calls, ignoreUnreadable, OtherKeyError, reasonOf } from './calls.js';
 import { CountReader } from './count-reader.js';
 import { RedisLog } from './log.js';
+import { readLoss } from './loss.js';
 import { MemoryReader } from './memory.js';
 import { redisOverrides } from './override-source.js';
 import { readTenant } from './tenant.js';
@@ -112,6 +113,11 @@ export class RedisState implements State {
       texts.forEach((text, i) => instances.push(...parseInstance(some[i]!, text)));
     }
     return new Published(instances, { mark: this.#hashing.mark, isShared: true, problem });
+  }
+
+  async loss(): Promise<Loss | null> {
+    const [published, recent] = await Promise.all([this.published(), this.counts.read()]);
+    return readLoss(this.#calls, published, recent);
   }
 
   /** Searches the keys of all servers with SCAN, in short steps. */

@@ -3,7 +3,7 @@ import type { DimensionSet } from '../../contract/dimension-sets.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
-import { countOf, nextWait, waitOf } from '../../contract/verdicts.js';
+import { admits, countOf, nextWait, waitOf } from '../../contract/verdicts.js';
 import type { JournalEntry } from '../../stores/journal.js';
 import type { Place } from '../feature.js';
 
@@ -42,9 +42,15 @@ export function bannedChange(who: string, forMs: number, left: number, note: Cha
   };
 }
 
-/** The log entry of a ban by denials. */
-export function struckChange(who: string, forMs: number): JournalEntry {
-  return { action: 'ban', who, keys: 1, forMs, by: null, reason: null, from: 'denials', after: forMs };
+/** The log entry of a ban that a denial started. Its reason names the denying policies, because no operator gives one. */
+export function struckChange(who: string, { policies, dimensions }: PolicySet, reply: Reply): JournalEntry {
+  const banBy = dimensions?.banBy ?? DEFAULT_DIMENSION;
+  const names = policies.flatMap(({ name, by, shadow, isHidden }, i) =>
+    by === banBy && !shadow && !isHidden && !admits(waitOf(reply.verdicts, i)) ? [name] : [],
+  );
+  const reason = names.length > 0 ? `denied by policy ${names.join(', ')}` : null;
+  const forMs = -reply.ban;
+  return { action: 'ban', who, keys: 1, forMs, by: null, reason, from: 'denials', after: forMs };
 }
 
 /** The time until the ban is over and the policies admit the same cost, if they ever do. A fresh ban forgets charges when it starts. */

@@ -1,12 +1,18 @@
 import { performance } from '../../common/real-time.js';
 import type { Verdict } from '../../common/decision.js';
 import { costAt } from '../../contract/costs.js';
-import type { PolicySet, Query } from '../../contract/store.js';
+import type { PolicySet, Query, Subject } from '../../contract/store.js';
 
-interface Lease {
+interface Lease extends Subject {
   readonly units: number;
   readonly since: number;
   until: number;
+}
+
+/** The slots of one request. */
+export interface HeldSlots extends Subject {
+  readonly units: number;
+  readonly heldMs: number;
 }
 
 /** Fewer leases are not worth a search for ended ones. */
@@ -41,9 +47,16 @@ export class ProcessSlots {
     return size;
   }
 
+  /** The slots that are held, the oldest first. */
+  *held(): Generator<HeldSlots> {
+    const now = this.#clock();
+    for (const { set, key, units, since, until } of this.#leases.values())
+      if (until > now) yield { set, key, units, heldMs: now - since };
+  }
+
   /** Records the slots of a charged request. */
   take(query: Query, policies: readonly Verdict[]): void {
-    const { lease, set } = query;
+    const { lease, set, key } = query;
     let units = 0;
     const ms = longestLease(set, (i) => {
       if (!policies[i]!.allowed) return false;
@@ -52,7 +65,7 @@ export class ProcessSlots {
     });
     if (units === 0) return;
     const since = this.#clock();
-    this.#leases.set(lease, { units, since, until: since + ms });
+    this.#leases.set(lease, { set, key, units, since, until: since + ms });
     if (this.#leases.size >= this.#look) this.#dropEnded();
   }
 

@@ -72,6 +72,20 @@ export class WaitingRoom {
     return this.#lines.size;
   }
 
+  /** The waiting requests of each line, by the key that denied them, or by their first key. */
+  *waiting(): Generator<readonly [id: string, waiting: number, waitedMs: number]> {
+    const now = this.#timing.now();
+    for (const line of this.#lines) {
+      let [waiting, first] = [0, now];
+      for (const { came } of line) {
+        waiting++;
+        first = Math.min(first, came);
+      }
+      const denied = line.ids.find((id) => id === line.gate?.key);
+      yield [denied ?? line.ids[0]!, waiting, now - first];
+    }
+  }
+
   /**
    * @param ids texts that distinguish the keys of the request: see `idsOf`
    * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, the error passed to

@@ -4,11 +4,11 @@ import type { HeadgateError } from '../../common/errors.js';
 import { realTiming } from '../../common/timing.js';
 import { checkShape, checkSignal } from '../../common/validate.js';
 import { costAt, type Cost, type Costs } from '../../contract/costs.js';
-import type { Gauges } from '../../contract/gauges.js';
+import { bothQueues, type Gauges, type KeyQueue } from '../../contract/gauges.js';
 import type { Key } from '../../contract/key.js';
 import { idsOf } from '../../contract/dimension-sets.js';
 import { checkWeight } from '../../contract/shares.js';
-import { isNothing, type Subject } from '../../contract/store.js';
+import { isNothing, type PolicySet, type Subject } from '../../contract/store.js';
 import type { Decider } from '../decide.js';
 import { ofLimiter, type LimiterDecision } from '../decision.js';
 import type { Lifetime } from '../lifetime.js';
@@ -23,6 +23,12 @@ import { enter, leave } from './wake-ups.js';
 import { Sleeps } from './sleeps.js';
 import { abortedError, deniedError, fullError, lateError } from './wait-errors.js';
 import { WaitingRoom } from './waiting-room.js';
+
+/** The most requests with slots that are read for operators, the oldest first, because a process may have 100,000. */
+const MAX_HELD_READ = 1000;
+
+const ofSlots = ({ policies }: PolicySet): boolean =>
+  policies.some(({ traits, isHidden }) => traits.holdsSlots && !isHidden);
 
 /** The waits of a limiter: for admission (`wait`), for the turn of an admitted request (`hold`), and for a time (`sleep`). */
 export class Waits {
@@ -73,6 +79,23 @@ export class Waits {
   get gauges(): Pick<Gauges, 'waiting' | 'held' | 'maxWaiting'> {
     const [maxWaiting] = this.#setup.waiting;
     return { waiting: this.#room?.size ?? 0, held: this.#held?.size ?? 0, maxWaiting };
+  }
+
+  /** The waiting requests and the slots of each key in this process, by `idsOf`. */
+  queues(): ReadonlyMap<string, KeyQueue> {
+    const queues = new Map<string, KeyQueue>();
+    const add = (id: string, more: KeyQueue): void => {
+      queues.set(id, bothQueues(queues.get(id), more));
+    };
+    for (const [id, waiting, waitedMs] of this.#room?.waiting() ?? [])
+      add(id, { waiting, waitedMs, slots: 0, heldMs: 0 });
+    let read = 0;
+    for (const { units, heldMs, ...subject } of this.#decider.slots.held()) {
+      if (read++ === MAX_HELD_READ) break;
+      const [id] = idsOf(subject, ofSlots);
+      if (id !== undefined) add(id, { waiting: 0, waitedMs: 0, slots: units, heldMs });
+    }
+    return queues;
   }
 
   wait(key: Key, options: WaitOptions): Promise<Decision> {

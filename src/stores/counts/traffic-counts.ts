@@ -1,7 +1,7 @@
 import type { CountedDecision } from '../../contract/announcement.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { tenantDimension } from '../../contract/shares.js';
-import { keyTextOf, tenantTextOf, type KeyText } from '../keys.js';
+import { partTextOf, type KeyText } from '../keys.js';
 import { causeOf } from './denials.js';
 import { UseHistogram } from './use-histogram.js';
 import type { UsedKeys } from './used-keys.js';
@@ -16,6 +16,9 @@ const MAX_BUSY_KEYS = 20;
 
 /** The counts of a key: admitted and denied decisions, and the policy of the last denial, or the reason of one by no policy. */
 export type CountedKey = [admitted: number, denied: number, policy?: string | null, reason?: string];
+
+/** The waiting requests and the slots of a key, with the longest time of each, ms. */
+export type CountedQueue = readonly [waiting: number, waitedMs: number, slots: number, heldMs: number];
 
 interface KeyCounts {
   readonly counts: CountedKey;
@@ -36,6 +39,8 @@ export interface CountedLimiter {
   readonly keys: Readonly<Record<string, Readonly<CountedKey>>>;
   /** The waiting and held requests, the most of each (`maxWaiting`), and the slots in use. Absent without any. */
   readonly now?: readonly [waiting: number, held: number, maxWaiting: number, slots: number];
+  /** The keys with most of them, in the notation of owner texts. Absent without any, and in earlier versions. */
+  readonly queues?: Readonly<Record<string, CountedQueue>>;
 }
 
 export class LimiterCounts {
@@ -104,7 +109,7 @@ export class LimiterCounts {
   summary(name: string, text: KeyText): CountedLimiter {
     const all = [...this.#keys].flatMap(([dimension, keys]) =>
       [...keys].map(([key, { counts }]) => ({
-        key: textIn(dimension, key, text),
+        key: partTextOf(dimension, key, text),
         counts: this.#scaled(counts),
       })),
     );
@@ -127,7 +132,7 @@ export class LimiterCounts {
       for (const [key, { causes = [] }] of keys)
         for (const [cause, times] of causes) {
           const count = share(times, this.#counted[1], this.#denied);
-          if (count > 0) yield [textIn(dimension, key, text), cause, count];
+          if (count > 0) yield [partTextOf(dimension, key, text), cause, count];
         }
   }
 
@@ -148,14 +153,6 @@ const share = (count: number, counted: number, all: number): number =>
 
 function increment(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
-}
-
-/** The notation of a counted key. The key of a tenant is that of `tenantOf`. */
-function textIn(dimension: string, key: string, text: KeyText): string {
-  const [, length] = (dimension.includes('/') && /^(\d+):/.exec(key)) || [];
-  if (length === undefined) return keyTextOf(dimension, key, text);
-  const [at, end] = [length.length + 1, length.length + 1 + Number(length)];
-  return tenantTextOf(dimension, key.slice(at, end), key.slice(end), text);
 }
 
 /** The tenant of a shared policy, with the key of the limit before it. Requests without a tenant are counted by the limit's key alone. */

@@ -4,15 +4,16 @@ import { integer, type OptionTable } from '../../common/options.js';
 import { VERSION } from '../../common/version.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
 import type { Announcement, CountedDecision } from '../../contract/announcement.js';
-import { openLimiters, type Gauged } from '../../contract/gauges.js';
-import { escapeName, type KeyText } from '../keys.js';
+import { bothQueues, openLimiters, type Gauged, type KeyQueue } from '../../contract/gauges.js';
+import { placeOfId } from '../../contract/dimension-sets.js';
+import { escapeName, partTextOf, type KeyText } from '../keys.js';
 import { PendingDenials } from './denials.js';
 import { History } from './history.js';
 import { MINUTE_MS } from './times.js';
 import { LatencyHistogram } from './latency-histogram.js';
 import type { Counted, CountSink, StoreHealth } from './sink.js';
 import { UsedKeys } from './used-keys.js';
-import { LimiterCounts, type CountedLimiter } from './traffic-counts.js';
+import { LimiterCounts, type CountedLimiter, type CountedQueue } from './traffic-counts.js';
 
 /** Counts of decisions, for operators. */
 export interface CountOptions {
@@ -30,6 +31,9 @@ const MAX_LIMITERS = 100;
 
 /** The decisions of a second whose keys are all counted. Beyond them keys are sampled. */
 const MAX_COUNTED_KEYS = 500;
+
+/** The most keys of a limiter whose waiting requests and slots are written. */
+const MAX_QUEUES = 20;
 
 const SEND_INTERVAL_MS = 1000;
 
@@ -156,7 +160,7 @@ export class Traffic {
 
   /** The counts of each limiter, which also become part of the history. The counts are then empty. */
   #summaries(open: readonly Gauged[]): CountedLimiter[] {
-    const waits = waitsOf(open);
+    const waits = waitsOf(open, this.#settings.text);
     // Decisions belong to the minute in which they began to be counted, however late they are written.
     const start = this.#minute;
     const now = Math.max(start, Math.min(this.#sink.now(), start + MINUTE_MS - 1));
@@ -172,8 +176,7 @@ export class Traffic {
       if (!summaries.some((each) => each.name === name))
         summaries.push(new LimiterCounts(name, this.#used).summary(name, this.#settings.text));
     return summaries.map((summary) => {
-      const own = waits.get(summary.name);
-      return own ? { ...summary, now: own } : summary;
+      return { ...summary, ...waits.get(summary.name) };
     });
   }
 
@@ -201,16 +204,36 @@ function openLimitersOn(announced: ReadonlySet<Announcement>): Gauged[] {
   return openLimiters().filter(({ source }) => sources.has(source));
 }
 
+type Waits = Required<Pick<CountedLimiter, 'now' | 'queues'>>;
+
 /** The waiting requests and the slots of limiters that have any, by name. */
-function waitsOf(open: readonly Gauged[]): Map<string, NonNullable<CountedLimiter['now']>> {
-  const waits = new Map<string, NonNullable<CountedLimiter['now']>>();
-  for (const { name, gauges } of open) {
+function waitsOf(open: readonly Gauged[], text: KeyText): Map<string, Waits> {
+  const waits = new Map<string, Waits['now']>();
+  const queues = new Map<string, Map<string, KeyQueue>>();
+  for (const limiter of open) {
+    const { name, gauges } = limiter;
     const { waiting, held, maxWaiting, slots } = gauges;
     if (waiting + held + slots === 0) continue;
     const [ofWaiting, ofHeld, ofMax, ofSlots] = waits.get(name) ?? [0, 0, 0, 0];
     waits.set(name, [ofWaiting + waiting, ofHeld + held, ofMax + maxWaiting, ofSlots + slots]);
+    const own = queues.get(name) ?? new Map<string, KeyQueue>();
+    queues.set(name, own);
+    for (const [id, queue] of limiter.queues()) own.set(id, bothQueues(own.get(id), queue));
   }
-  return waits;
+  return new Map(
+    [...waits].map(([name, now]) => [name, { now, queues: longestOf(queues.get(name)!, text) }]),
+  );
+}
+
+/** The keys with most waiting requests, then those with the slots that are held longest. */
+function longestOf(queues: ReadonlyMap<string, KeyQueue>, text: KeyText): Waits['queues'] {
+  const sorted = [...queues].sort(([, a], [, b]) => b.waiting - a.waiting || b.heldMs - a.heldMs);
+  return Object.fromEntries(
+    sorted.slice(0, MAX_QUEUES).map(([id, { waiting, waitedMs, slots, heldMs }]) => {
+      const queue: CountedQueue = [waiting, Math.round(waitedMs), slots, Math.round(heldMs)];
+      return [partTextOf(...placeOfId(id), text), queue];
+    }),
+  );
 }
 
 const STATES: readonly StoreHealth['state'][] = ['up', 'slow', 'down'];

@@ -201,7 +201,7 @@ export class Memory implements MemoryStore {
   decide(query: Query): Reply {
     const now = this.#clock();
     const reply = decide(this.#find(query, now), query, now, this.#step(now));
-    if (reply.ban < 0 || this.#marks.crossings.length > 0) this.#report(query, reply.ban, now);
+    if (reply.ban < 0 || this.#marks.crossings.length > 0) this.#report(query, reply, now);
     return reply;
   }
 
@@ -215,13 +215,13 @@ export class Memory implements MemoryStore {
       (charged.step <= this.#cleared || charged.step > this.#lastStep);
     const made = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
     const reply = adjust(this.#find(change, now), made, now, this.#step(now));
-    if (this.#marks.crossings.length > 0) this.#report(change, 0, now);
+    if (this.#marks.crossings.length > 0) this.#report(change, reply, now);
     return reply;
   }
 
   /** Logs a ban by denials, and reports crossings. A method of its own, because V8 allocates a closure's context at each entry of a method. */
-  #report(subject: Subject, ban: number, now: number): void {
-    if (ban < 0) this.#log(subject, hasBan, (owner) => struckChange(owner, -ban), now);
+  #report(subject: Subject, reply: Reply, now: number): void {
+    if (reply.ban < 0) this.#log(subject, hasBan, (owner) => struckChange(owner, subject.set, reply), now);
     passOn(this.#marks.crossings, subject, this.stream, this.#clock());
   }
 

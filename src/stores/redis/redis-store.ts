@@ -211,7 +211,7 @@ export class RedisStore implements Store {
       for (const feature of features) feature.answered?.(queries[i]!, answer);
       this.#denials?.learn(queries[i]!, answer, asked);
       // A ban by this denial is negative.
-      if (answer.ban < 0) this.#book?.struck(queries[i]!, -answer.ban);
+      if (answer.ban < 0) this.#book?.struck(queries[i]!, answer);
     }
     return answers;
   };

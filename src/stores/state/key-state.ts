@@ -41,7 +41,7 @@ abstract class States implements OverrideStates {
   /** Like `Store.decide`. */
   decide(query: Query): Reply {
     const reply = decide(this.#places(query), query, this.now, this.#nextStep());
-    if (reply.ban < 0) this.#log(query, hasBan, (owner) => struckChange(owner, -reply.ban));
+    if (reply.ban < 0) this.#log(query, hasBan, (owner) => struckChange(owner, query.set, reply));
     return this.#crossings.addedTo(reply, query, this.now);
   }
 

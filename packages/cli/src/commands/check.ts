@@ -3,6 +3,7 @@ import type { CliCommand, Options } from '../command.js';
 import { EXIT } from '../errors.js';
 import { count, many, printable, table, utc, type Table } from '../format.js';
 import { writeAnswer, type Io } from '../io.js';
+import { lossMessage } from '../loss.js';
 import { timeoutOf, withState } from '../open.js';
 import { withinLimit } from '../time-limit.js';
 
@@ -54,8 +55,9 @@ async function check(options: Options, io: Io): Promise<void> {
 
 async function findingsOf(admin: Admin): Promise<Line[]> {
   // A user without permission for the counts still gets the other findings.
-  const [findings, processes, outages] = await Promise.all([
+  const [findings, loss, processes, outages] = await Promise.all([
     admin.check(),
+    lossMessage(admin),
     admin.traffic({ keys: 0 }).then(
       (traffic) => traffic.processes,
       () => [],
@@ -68,6 +70,7 @@ async function findingsOf(admin: Admin): Promise<Line[]> {
   return [
     // The client belongs to this command, so its options differ from the service's.
     ...findings.filter(({ code }) => code !== 'client'),
+    ...(loss === undefined ? [] : [{ level: 'warning', code: 'records', message: loss } as const]),
     ...processLines(processes),
     ...outages.map(outageLine),
   ];

@@ -1,12 +1,24 @@
-import { type KeyView, lacksSlots, overrideJson, type PolicyVerdict } from 'headgate/admin';
+import {
+  type Admin,
+  banCauseOf,
+  type KeyView,
+  lacksSlots,
+  type LoggedChange,
+  overrideJson,
+  type PolicyVerdict,
+} from 'headgate/admin';
 import { integer, keyOptionsOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT } from '../errors.js';
 import { byText, duration, many, printable, table, type Table, untilSlot } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
+import { slotNotes } from '../slots.js';
 import { changeText } from './override.js';
 import { showPast } from './past.js';
+
+/** The most changes of a key in which the cause of a ban is sought. */
+const MAX_CHANGES = 20;
 
 interface Options extends Shared {
   readonly cost: number;
@@ -53,8 +65,27 @@ async function showKeyOf(given: string, options: Options, io: Io): Promise<void>
     if (io.json) return writeJson(io, views.map(viewJson));
     const shown = views.filter((view) => all || isTouched(view));
     for (const view of shown) warnOf(view, io);
-    await write(io, text(given, shown, [views.length - shown.length, limiters.length], io));
+    const causes = await banCauses(admin, shown);
+    await write(
+      io,
+      text(given, shown, { others: views.length - shown.length, limiters: limiters.length, causes }, io),
+    );
   });
+}
+
+/** The causes of bans by denials, from the log. */
+async function banCauses(admin: Admin, views: readonly KeyView[]): Promise<ReadonlyMap<KeyView, string>> {
+  const causes = new Map<KeyView, string>();
+  for (const view of views) {
+    if (view.bannedForMs === 0) continue;
+    const changes: LoggedChange[] = [];
+    // The newest ban or unban decides, and those of other dimensions are few.
+    for await (const change of admin.log({ name: view.name, key: view.key, actions: ['ban', 'unban'] }))
+      if (changes.push(change) === MAX_CHANGES) break;
+    const cause = banCauseOf(view, changes);
+    if (cause !== null) causes.set(view, cause);
+  }
+  return causes;
 }
 
 /** Whether a limiter denies the key in all tiers that the key may have. */
@@ -86,19 +117,19 @@ function viewJson({ override, ...view }: KeyView): object {
 function text(
   given: string,
   views: readonly KeyView[],
-  [others, limiters]: readonly [others: number, limiters: number],
+  { others, limiters, causes }: { others: number; limiters: number; causes: ReadonlyMap<KeyView, string> },
   io: Io,
 ): string {
   if (limiters === 0 && views.length === 0)
-    return `No limiter is published, and there is no state of the key. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
+    return `No limiter is published, and there is no state of the key. Processes publish their limiters every 30 seconds. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
   const combinations = many(others, views.length === 0 ? 'combination' : 'other combination');
   const rest = `no state in ${combinations} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
   if (views.length === 0) return `${printable(given)}: ${rest}\n`;
-  const shown = table(io, columnsFor(io), views);
+  const shown = table(io, columnsFor(io, causes), views);
   return others > 0 ? `${shown}\nThe key has ${rest}\n` : shown;
 }
 
-const columnsFor = ({ colors }: Io): Table<KeyView> => ({
+const columnsFor = ({ colors }: Io, causes: ReadonlyMap<KeyView, string>): Table<KeyView> => ({
   limiter: ({ name, tier }) =>
     tier === undefined ? printable(name) : `${printable(name)} (tier ${printable(tier)})`,
   key: ({ key, dimension, within }) =>
@@ -114,7 +145,7 @@ const columnsFor = ({ colors }: Io): Table<KeyView> => ({
     return ms === null ? 'ever' : duration(ms);
   },
   left: ({ policies }) => policies.map(leftText).join(', ') || '-',
-  notes: (view) => notesOf(view).join('; ') || '-',
+  notes: (view) => notesOf(view, causes.get(view)).join('; ') || '-',
 });
 
 function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): string {
@@ -122,7 +153,13 @@ function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): s
   return `${printable(name)}: ${remaining} of ${whole} per ${duration(windowMs)}`;
 }
 
-const notesOf = ({ bannedForMs, bannedBy, banReason, override }: KeyView): string[] => [
-  ...(bannedForMs > 0 ? [`banned${byText(bannedBy, banReason)}`] : []),
+const notesOf = (
+  { bannedForMs, bannedBy, banReason, override, slots }: KeyView,
+  cause: string | undefined,
+): string[] => [
+  ...(bannedForMs > 0
+    ? [`banned${cause === undefined ? byText(bannedBy, banReason) : ` by denials: ${printable(cause)}`}`]
+    : []),
   ...(override ? [`override${override.all ? ' of all keys' : ''}: ${changeText(override.change)}`] : []),
+  ...(slots ? slotNotes(slots) : []),
 ];

@@ -14,8 +14,10 @@ import { banNote, many, printable, quoted, table } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
+import { warnOfLoss } from '../loss.js';
 import { warnIfNothing } from '../nothing.js';
 import { withAdmin } from '../open.js';
+import { writeQueues } from '../slots.js';
 import { columnsFor, type Look } from './list-rows.js';
 
 const KEYS_PER_STEP = 500;
@@ -97,6 +99,7 @@ async function list(options: Options, io: Io): Promise<void> {
       ...kindsOf(options),
     });
     warn(io, search.warnings);
+    await warnOfLoss(admin, io);
     try {
       const plausible = new PlausibleFinds(search, options.hypothetical ?? false);
       const found =
@@ -108,6 +111,7 @@ async function list(options: Options, io: Io): Promise<void> {
       if (!io.json && plausible.omitted > 0) await write(io, omittedText(plausible.omitted));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
       await lately?.write(io);
+      if (lately) await writeQueues(admin, name, io);
       if (search.checked === 0 && !stop.signal.aborted) await warnIfNothing(admin, io);
     } finally {
       line('');

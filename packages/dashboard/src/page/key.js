@@ -6,6 +6,7 @@ import { multiplied, tierText } from './plan.js';
 import { Act, authorOf, effectOf, Key, limitsText, Problem, Time, Undo, undoText, verbOf } from './parts.js';
 import { Failure } from './outage.js';
 import { Past } from './past.js';
+import { SlotUse } from './slots.js';
 import { post, useAnswer, useApp } from './state.js';
 import { count, endOf, many, percent, printable, shortened, span } from './text.js';
 
@@ -217,7 +218,7 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
       </p>
     </header>
     ${view.key !== typed && html`<p class="quiet">The limiter's key: <code>${shortened(printable(view.key), 120)}</code></p>`}
-    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : ' by denials or the program'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
+    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : view.banCause ? ` by denials: ${printable(view.banCause)}` : ' by denials or the program'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
     ${override && html`<p>Override${override.all ? ' of all keys' : ''}${override.by ? html` by <b>${printable(override.by)}</b>` : ''}: <code>${limitsText(override.change)}</code>${override.until ? `, ${span(new Date(override.until).getTime() - Date.now())} left` : ''}${override.reason ? html`: ${printable(override.reason)}` : ''}</p>`}
     ${policies.map((/** @type {any} */ policy) => {
       const { limit } = policy;
@@ -241,6 +242,7 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
         >
       </div>`;
     })}
+    ${view.slots && html`<${SlotUse} ...${view.slots} />`}
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
     ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, places, left, shared, isFirst }} />`}
   </article>`;

@@ -3,11 +3,12 @@ import { Bar, Spark } from './charts.js';
 import { policyParts } from './command.js';
 import { DeniedNow, Keys, withAction } from './denied.js';
 import { html } from './lib.js';
-import { NearKeys, Slots } from './near.js';
+import { NearKeys } from './near.js';
 import { Failure } from './outage.js';
 import { multiplied } from './plan.js';
 import { Act, Key, limitsText, subjectOf, toolHint, Unknown, whyUncounted } from './parts.js';
-import { get, useAnswer, useApp } from './state.js';
+import { Queues, Slots } from './slots.js';
+import { get, useAnswer } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
 import { causeText, count, many, percent, printable, rate, span } from './text.js';
@@ -133,7 +134,7 @@ function Details({ row }) {
               </p>`
         }
         <${NearKeys} answer=${near} />
-        ${row.slots && html`<${Slots} answer=${near} />`}
+        <${Slots} row=${row} answer=${near} queues=${answer.value?.queues} />
         <${Queues} name=${name} />
       </div>
       <div>
@@ -210,30 +211,4 @@ function Details({ row }) {
       </div>
     </div>
   </div>`;
-}
-
-/** The slots and the waiting requests of a limiter in each process. @param {any} props */
-function Queues({ name }) {
-  const { parts } = useApp();
-  const own = (parts.processes ?? []).flatMap((/** @type {any} */ { host, pid, limiters }) =>
-    limiters
-      .filter((/** @type {any} */ each) => each.name === name)
-      .map((/** @type {any} */ each) => ({ ...each, host, pid })),
-  );
-  if (own.length === 0) return '';
-  return html`<h3>Slots and waiting requests <span class="quiet">of all keys, by process</span></h3>
-    <ul class="list">
-      ${own.map(
-        (/** @type {any} */ { host, pid, slots, waiting, held, maxWaiting }) =>
-          html`<li>
-            <div>
-              <code>${printable(host)}</code>
-              <span class="quiet"
-                >${pid}: ${many(slots, 'slot')} in use, ${count(waiting)} of at most ${count(maxWaiting)}
-                waiting${held > 0 ? `, ${count(held)} held` : ''}</span
-              >
-            </div>
-          </li>`,
-      )}
-    </ul>`;
 }

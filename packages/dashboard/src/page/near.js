@@ -4,7 +4,7 @@ import { FoundAt } from './denied.js';
 import { html } from './lib.js';
 import { Failure } from './outage.js';
 import { Key, useFold } from './parts.js';
-import { count, keyText, percent, printable, rate, span } from './text.js';
+import { count, percent, printable, rate, span } from './text.js';
 
 /** The tier of a key, or the tier that it may have. @param {any} row @returns {string} */
 function tierOf({ tier, certain = true }) {
@@ -25,33 +25,6 @@ function trendOf({ trend }) {
 export function NearKeys({ answer }) {
   return html`<h3>Above 80 %<${FoundAt} answer=${answer} /></h3>
     <${Failure} answer=${answer} /><${NearRows} answer=${answer} />`;
-}
-
-/** The keys that hold slots. @param {any} props */
-export function Slots({ answer: { value, error } }) {
-  const { slots = [], isCut = false, isUnknown = false } = value ?? {};
-  const { shown, more } = useFold(slots, 6);
-  return html`<h3>Slots by key</h3>
-    ${
-      slots.length === 0
-        ? html`<p class="quiet">
-            ${!value ? (error ? 'Unknown.' : 'Searching keys …') : isUnknown ? 'Unknown: the limits depend on the request.' : isCut ? 'None among the keys that a search of two seconds reads.' : 'No slot is in use.'}
-          </p>`
-        : html`<ul class="list slots">
-              ${shown.map(
-                (/** @type {any} */ each) =>
-                  html`<li>
-                    <div>
-                      <${Key} of=${each.key} dimension=${each.dimension} /><span class="quiet"
-                        ><b>${count(each.used)} of ${count(each.limit)}</b>
-                        ${printable(each.policy)}${each.tier ? ` in tier ${printable(each.tier)}` : ''}${each.within ? ` within ${keyText(each.within)}` : ''}</span
-                      >
-                    </div>
-                  </li>`,
-              )}
-            </ul>
-            ${more}${isCut && html`<p class="quiet">There may be more: the search reads keys for two seconds.</p>`}`
-    }`;
 }
 
 /** @param {any} props */

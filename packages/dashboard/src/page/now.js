@@ -175,7 +175,7 @@ function DeniedKeys({ rows }) {
                 <${Cause} of=${each} />
               </td>
               <td data-label="End">
-                ${each.retryAfterMs || each.lacksSlots ? endOf(each) : html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />`}
+                ${each.retryAfterMs !== null || each.lacksSlots ? endOf(each) : each.isJudged ? html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />` : html`<span class="quiet">reading …</span>`}
               </td>
             </tr>`,
         )}
@@ -190,7 +190,9 @@ function NoLimiters({ isUnknown }) {
     return html`<p class="quiet">Unknown: the store has not answered since this page is read.</p>`;
   return html`<div class="empty">
     <p><b>No limiter is known yet.</b></p>
-    <p class="quiet">Limiters appear when they are created with this store.</p>
+    <p class="quiet">
+      A process publishes its limiters a second after it makes the first, then every 30 seconds.
+    </p>
   </div>`;
 }
 

@@ -8,7 +8,7 @@ import { atTime } from './zone.js';
 /** The age of the figures, the cause and the next step, while the store does not answer. */
 export function Outage() {
   const { parts } = useApp();
-  if (parts.store?.state !== 'down') return null;
+  if (parts.store?.state !== 'down') return html`<${Loss} of=${parts.store?.loss} />`;
   const { message, readAt } = parts.store;
   return html`<div class="problem" role="alert">
     <p>
@@ -23,6 +23,15 @@ export function Outage() {
       or end the command that occupies it.
     </p>
   </div>`;
+}
+
+/** The notice that Redis lost its records. @param {any} props */
+function Loss({ of }) {
+  if (!of) return null;
+  return html`<p class="problem" role="status">
+    <b>${of.cause === 'restart' ? 'Redis restarted without its records' : 'Redis was emptied'}</b>
+    <${Time} at=${of.at} />. Earlier bans, overrides, charges, counts and log entries are gone.
+  </p>`;
 }
 
 /** The most outages of a screen. */

@@ -58,6 +58,7 @@ export function span(ms) {
 
 /** The end of a denial. A lease is renewed while its process lives, so its end is not that of the denial. @param {any} denial */
 export function endOf({ retryAfterMs, lacksSlots }) {
+  if (!lacksSlots && retryAfterMs === 0) return 'over: a cost of 1 is admitted';
   if (!lacksSlots) return retryAfterMs ? `for ${span(retryAfterMs)}` : '';
   const latest = retryAfterMs ? `, in ${span(retryAfterMs)} at the latest if its process died` : '';
   return `until a slot is returned${latest}`;

@@ -6,21 +6,12 @@ import { Failure } from './outage.js';
 import { Act, Command, Key } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
 import { causeText, count, many, percent, printable } from './text.js';
+import { above, unitsAbove } from './use.js';
 import { atTime } from './zone.js';
 
 const STEPS = 200;
 const WIDTH = 640;
 const HEIGHT = 170;
-
-/** The number of windows of keys with a use above a part of the capacity, between the recorded levels by interpolation. Above all of it are those that were denied. @param {number[]} levels @param {number[]} counts @param {number} part */
-function above(levels, counts, part) {
-  if (part >= 1) return counts[levels.length] ?? 0;
-  const at = levels.findLastIndex((level) => level <= part);
-  const [low, high] = [levels[at], levels[at + 1] ?? 1];
-  const [more, fewer] = [counts[at], counts[at + 1] ?? 0];
-  const found = Math.round(more + ((fewer - more) * (part - low)) / (high - low || 1));
-  return Math.min(found, counts[0]);
-}
 
 /** @param {any} props */
 export function WhatIfScreen({ name }) {
@@ -169,6 +160,9 @@ function Distribution({ part, counts, why, levels, limit, setLimit, answer }) {
   const all = counts?.[0] ?? 0;
   const most = part.limit;
   const denied = counts ? above(levels, counts, limit / most) : 0;
+  const [units, admitted] = [limit / most, 0].map((from) =>
+    counts ? part.capacity * unitsAbove(levels, counts, from) : 0,
+  );
   const bars = counts
     ? levels.map((/** @type {number} */ level, /** @type {number} */ i) => ({
         from: level,
@@ -213,7 +207,7 @@ function Distribution({ part, counts, why, levels, limit, setLimit, answer }) {
       aria-valuetext=${counts ? `${limit}, denies about ${percent(denied, all)} of the keys` : String(limit)}
       onInput=${(/** @type {any} */ event) => setLimit(Math.min(most, Number(event.target.value)))}
     />
-    ${counts ? html`<p class="verdict-line" role="status">${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${limit === most ? 'denied' : 'would have denied about'} <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the keys in a window.</p>` : ''}`;
+    ${counts ? html`<p class="verdict-line" role="status">${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${limit === most ? 'denied' : 'would have denied about'} <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the keys in a window${limit < most ? html`, and about <b>${count(units)}</b> of ${count(admitted)} admitted units (${percent(units, admitted)})` : ''}.</p>` : ''}`;
 }
 
 /** The requests that the limiter denied since its first one in the last hour. @param {any} props */

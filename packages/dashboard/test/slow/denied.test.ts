@@ -90,6 +90,14 @@ describe('an open row of the page', function () {
     await button(page, 'reports').click();
     await page.locator('.slots li', { hasText: /pdf\s*2 of 2 slots/ }).waitFor();
     await page.locator('.slots li', { hasText: /csv\s*1 of 2 slots/ }).waitFor();
+    const stop = new AbortController();
+    const waiting = reports.wait('pdf', { timeout: '1m', signal: stop.signal }).catch(() => {});
+    const process = /\d+: 2 slots held for up to (\d+|<) .*, 1 waiting for up to /;
+    await page.locator('.slots li', { hasText: process }).waitFor();
+    await page.getByRole('link', { name: 'pdf' }).first().click();
+    await page.locator('.answer.denied', { hasText: process }).waitFor();
+    stop.abort();
+    await waiting;
   });
 
   it('begins with a lower limit for all keys, and takes a number alone', async () => {

@@ -132,7 +132,9 @@ describe('the past on the page', function () {
     const requests = await page.locator('.denials').innerText();
     expect(requests).to.match(/^Since \d\d:\d\d, api denied 7 of \d+ requests \(\d+ %\): 7 by this limit\.$/);
     await page.locator('input[type=range]').fill('1');
-    expect(await verdict.innerText()).to.contain('would have denied about 100 % of the keys');
+    expect(await verdict.innerText())
+      .to.contain('would have denied about 100 % of the keys')
+      .and.match(/, and about \d+ of \d+ admitted units \(50 %\)\.$/);
   });
 
   it('shows the processes, and numbers under the pointer', async () => {

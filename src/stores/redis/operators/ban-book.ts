@@ -8,6 +8,7 @@ import { escapeName, ownerText, type KeyText } from '../../keys.js';
 import { CHANGES_LIFE_MS, isAutomatic, MAX_CHANGES, type JournalEntry } from '../../journal.js';
 import { clearTimeout, setTimeout } from '../../../common/real-time.js';
 import { NO_NOTE, type ChangeNote } from '../../../contract/change-note.js';
+import type { Reply } from '../../../contract/reply.js';
 import type { Subject } from '../../../contract/store.js';
 
 /** The most entries in an index. `docs/redis.md` lists it. */
@@ -85,10 +86,10 @@ export class BanBook {
     this.#keys = bookKeys(prefix);
   }
 
-  /** Records a ban by denials. @param length ms */
-  struck(subject: Subject, length: number): void {
+  /** Records a ban that a denial started. */
+  struck(subject: Subject, reply: Reply): void {
     const who = this.#bannedBy(subject);
-    this.#note(bookArgs(who, length, NO_NOTE, struckChange(who, length)));
+    this.#note(bookArgs(who, -reply.ban, NO_NOTE, struckChange(who, subject.set, reply)));
   }
 
   /** Records a ban by the program; with 0 ms, its end. @param left the rest of the ban before, ms */

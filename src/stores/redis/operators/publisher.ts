@@ -84,6 +84,8 @@ export class Publisher {
 
   /** Logs limiters with other options than an earlier process published. Each configuration is compared once per process. */
   #logConfigurations(limiters: readonly PublishedLimiter[]): void {
+    // A client that is still connecting would send nothing, and later publications would not compare again.
+    if (!this.#changes.isReady) return;
     const names: string[] = [];
     const args: string[] = [];
     for (const { name, ...configuration } of limiters.map(configurationOf)) {

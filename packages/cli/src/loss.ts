@@ -1,0 +1,20 @@
+import type { Admin } from 'headgate/admin';
+import { duration } from './format.js';
+import { complain, type Io } from './io.js';
+
+/** The notice of a server that lost its records, or `undefined`. A user without the permissions gets none. */
+export async function lossMessage(admin: Admin): Promise<string | undefined> {
+  const loss = await admin.loss().catch(() => undefined);
+  if (!loss) return undefined;
+  const minutes = Math.max(1, Math.round((Date.now() - loss.at.getTime()) / 60_000));
+  const what = loss.cause === 'restart' ? 'Redis restarted' : 'Redis was emptied';
+  const since = `${duration(60_000 * minutes)} ago`;
+  return `${what} ${since}${loss.cause === 'restart' ? ' without its records' : ''}: earlier bans, overrides, charges, counts and log entries are gone.`;
+}
+
+/** Warns of a server that lost its records, so that an empty list is not taken for calm. */
+export async function warnOfLoss(admin: Admin, io: Io): Promise<void> {
+  const message = await lossMessage(admin);
+  if (message === undefined) return;
+  complain(io, { warning: true, code: 'RECORDS_LOST', message }, `warning: ${message}`);
+}

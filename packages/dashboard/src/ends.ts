@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { KeyRates, LimiterView } from 'headgate/admin';
+import { timesLeft, type Judged, type Judges } from './judges.js';
+
+/** The time for which the first screen waits for judgements, ms. Later ones are shown with the next reading. */
+const WAIT_MS = 100;
+
+/** The keys that are judged at a time. */
+const WORKERS = 2;
+
+/** A denied key of a limiter. */
+export interface DeniedKey extends KeyRates {
+  readonly name: string;
+}
+
+interface End {
+  readonly at: number;
+  /** Undefined if the judgement failed. */
+  readonly judged: Judged | undefined;
+}
+
+/** The end of a denial as the first screen shows it. */
+interface ShownEnd {
+  readonly retryAfterMs: number | null;
+  readonly lacksSlots?: boolean;
+  /** Whether the key was judged. */
+  readonly isJudged: boolean;
+}
+
+/** Finds the ends of the denials of the first screen in the background, so that a slow store does not delay the screen. */
+export class Ends {
+  readonly #judges: Judges;
+  #ends: ReadonlyMap<string, End> = new Map<string, End>();
+  /** The judgements under way, or `undefined`. */
+  #judging: Promise<void> | undefined;
+
+  constructor(judges: Judges) {
+    this.#judges = judges;
+  }
+
+  /** The ends of denials, as far as they are known within a moment. */
+  async of(rows: readonly DeniedKey[], limiters: readonly LimiterView[]): Promise<readonly ShownEnd[]> {
+    if (rows.length === 0) return [];
+    this.#judging ??= this.#judge(rows, limiters).finally(() => (this.#judging = undefined));
+    const stop = new AbortController();
+    const late = sleep(WAIT_MS, undefined, { ref: false, signal: stop.signal }).catch(() => {});
+    await Promise.race([this.#judging, late]);
+    stop.abort();
+    return rows.map((row) => shownEnd(this.#ends.get(idOf(row))));
+  }
+
+  async #judge(rows: readonly DeniedKey[], limiters: readonly LimiterView[]): Promise<void> {
+    // A key of shared limits would be judged by a search of all keys.
+    const isShared = new Set(limiters.filter(({ traits }) => traits.sharesLimits).map(({ name }) => name));
+    const ends = new Map<string, End>();
+    for (const row of rows) {
+      const last = this.#ends.get(idOf(row));
+      if (last) ends.set(idOf(row), last);
+    }
+    this.#ends = ends;
+    const left = [...rows];
+    const work = async (): Promise<void> => {
+      for (let row = left.shift(); row; row = left.shift()) {
+        const { name, ...key } = row;
+        const judged = isShared.has(name)
+          ? undefined
+          : await this.#judges.of(name, key).catch(() => undefined);
+        ends.set(idOf(row), { at: Date.now(), judged });
+      }
+    };
+    await Promise.all(Array.from({ length: WORKERS }, work));
+  }
+}
+
+function shownEnd(end: End | undefined): ShownEnd {
+  if (!end) return { retryAfterMs: null, isJudged: false };
+  const { at, judged } = end;
+  if (judged?.isAdmitted) return { retryAfterMs: 0, lacksSlots: false, isJudged: true };
+  if (typeof judged?.retryAfterMs !== 'number') return { retryAfterMs: null, isJudged: true };
+  const { retryAfterMs, lacksSlots = false } = timesLeft(judged, Date.now() - at);
+  return { retryAfterMs, lacksSlots, isJudged: true };
+}
+
+const idOf = ({ name, key, dimension, within }: DeniedKey): string =>
+  JSON.stringify([name, key, dimension, within]);
