@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { memoryStore, type Decision, type Limiter, type Policy } from 'headgate';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { Selections, type Freed } from '../../src/stores/memory/selections.js';
 import type { PolicySet } from '../../src/contract/store.js';
@@ -102,7 +103,7 @@ describe('law 11, policies that come with each request', () => {
         const set = limiter.compile([{ name: 'p' + i, limit: 1, window: '1m' }]);
         if (limiter.decide('banned', 1, set).reason !== 'banned') throw new Error(String(i));
       }`;
-    const args = ['--import', 'tsx', '--input-type=module', '-e', script];
+    const args = [...TYPESCRIPT, '--input-type=module', '-e', script];
     const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
     expect(stdout.trim().split('\n'), stderr).to.deep.equal([
       'room',
