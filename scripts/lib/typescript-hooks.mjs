@@ -15,17 +15,21 @@ const options = /** @satisfies {import('esbuild').TransformOptions} */ ({
   sourcesContent: false,
 });
 
-const read = (/** @type {string} */ path) => readFileSync(join(root, path), 'utf8');
+/**
+ * @param {string} path of a JSON file, whose comments are lines of their own
+ * @returns {unknown}
+ */
+const parse = (path) => JSON.parse(readFileSync(join(root, path), 'utf8').replace(/^\s*\/\/.*$/gm, ''));
+
+const { version } = /** @type {{ version: string }} */ (parse('node_modules/esbuild/package.json'));
 
 /** A file compiled by another esbuild, or with other options, is compiled again. */
-const salt = JSON.stringify([JSON.parse(read('node_modules/esbuild/package.json')).version, options]);
+const salt = JSON.stringify([version, options]);
 
-/**
- * The files of the packages' names, with `*` for any text.
- *
- * @type {Record<string, string[]>}
- */
-const paths = JSON.parse(read('tsconfig.json').replace(/^\s*\/\/.*$/gm, '')).compilerOptions.paths;
+/** The files of the packages' names, with `*` for any text. */
+const { paths } = /** @type {{ compilerOptions: { paths: Record<string, string[]> } }} */ (
+  parse('tsconfig.json')
+).compilerOptions;
 
 /** The file of each name that was imported. */
 const files = new Map();
