@@ -10,7 +10,8 @@ mkdirSync(CACHE, { recursive: true });
 
 const options = /** @satisfies {import('esbuild').TransformOptions} */ ({
   loader: 'ts',
-  target: 'node20',
+  // Node 20.0 has no import attributes.
+  target: 'node20.19',
   sourcemap: 'inline',
   sourcesContent: false,
 });
