@@ -28,6 +28,28 @@ describe('hashed keys', () => {
     expect(compileHashing(false).text(long)).to.equal(`%#${hash}`);
   });
 
+  it('differ for keys that differ in a letter, its case, a space, NUL, a surrogate or a composed form', () => {
+    const keys = [
+      '',
+      'a',
+      'A',
+      'a ',
+      ' a',
+      'b',
+      'ab',
+      'ba',
+      '\0',
+      'a\0',
+      '\u0100',
+      '\ud800',
+      '\ud801',
+      '\ufffd',
+    ];
+    keys.push('\u00e9', 'e\u0301', '}', '{', '%', '%#a', `${'k'.repeat(500)}a`, `${'k'.repeat(500)}b`);
+    const { text } = compileHashing(SECRET);
+    expect(new Set(keys.map((key) => text(key))).size).to.equal(keys.length);
+  });
+
   for (const kind of serverKinds) {
     it(`send nothing to ${kind} that reveals a key`, async () => {
       const client = new Redis(servers[kind].port);
