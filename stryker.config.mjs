@@ -10,7 +10,7 @@ export default {
   tap: {
     testFiles: [process.env['HEADGATE_TESTS'] ?? tests],
     nodeArgs: [
-      ...['--import=tsx', '--no-experimental-require-module', '--import=./scripts/mutants/hook.mjs'],
+      ...['--import=./scripts/lib/typescript.mjs', '--import=./scripts/mutants/hook.mjs'],
       // Mocha in the process itself, by its real path.
       ...['--require={{hookFile}}', createRequire(import.meta.url).resolve('mocha/lib/cli/cli.js')],
       ...['--reporter=tap', '{{testFile}}'],

@@ -22,6 +22,9 @@ const TESTS = [
   'test/sqlite',
 ];
 
+/** Mocha with the option of Node that .mocharc.json sets. Mocha's own program would start a second process for that option. */
+const MOCHA = ['--import=./scripts/lib/typescript.mjs', 'node_modules/mocha/lib/cli/cli.js'];
+
 /** Whether a Node has node:sqlite. */
 const hasSqlite = (/** @type {number} */ major) => major > 20;
 
@@ -41,7 +44,7 @@ process.exit(failed);
 async function runNodes() {
   for (let major = waiting.shift(); major; major = waiting.shift()) {
     const [command, ...before] = commandOf(major);
-    const child = spawn(command, [...before, 'node_modules/mocha/bin/mocha.js', ...args], {
+    const child = spawn(command, [...before, ...MOCHA, ...args], {
       cwd: root,
       stdio: ['ignore', 'pipe', 'inherit'],
       // The installed better-sqlite3 is compiled for the current Node.

@@ -7,7 +7,7 @@ import { expect } from 'chai';
 import { build } from 'esbuild';
 import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { read, root } from '../scripts/lib/run.mjs';
+import { read, root, TYPESCRIPT } from '../scripts/lib/run.mjs';
 import { scriptsOf, type Kind } from './support/script-sets.js';
 import { clients, freshPrefix } from './support/stores.js';
 
@@ -22,7 +22,7 @@ interface Loaded {
 /** Runs a program of `support`, and resolves with its message. */
 async function messageOf<T>(program: string, flags: readonly string[]): Promise<T> {
   const path = fileURLToPath(new URL(`support/${program}`, import.meta.url));
-  const child = fork(path, { execArgv: [...flags, '--import', 'tsx'] });
+  const child = fork(path, { execArgv: [...flags, ...TYPESCRIPT] });
   const [message] = (await once(child, 'message')) as [T];
   return message;
 }
@@ -55,7 +55,7 @@ describe('counts', () => {
 
   it('modules of Node that a first decision in memory loads', () => {
     const program = fileURLToPath(new URL('support/loaded-child.ts', import.meta.url));
-    const { before, loaded } = JSON.parse(read('node', ['--import', 'tsx', program])!) as Loaded;
+    const { before, loaded } = JSON.parse(read('node', [...TYPESCRIPT, program])!) as Loaded;
     expect(before).to.include('NativeModule internal/crypto/random');
     expect(loaded.filter((name) => name.startsWith('NativeModule'))).to.deep.equal([]);
   });

@@ -3,6 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { TYPESCRIPT } from '../scripts/lib/run.mjs';
 
 /** The hidden classes that V8 remembers at each access. Beyond, each access is a search. */
 const MAX_FAST_CLASSES = 4;
@@ -10,7 +11,7 @@ const MAX_FAST_CLASSES = 4;
 describe('hidden classes', () => {
   it('limiters of 256 different options have few of them', async () => {
     const child = fork(fileURLToPath(new URL('support/hidden-classes-child.ts', import.meta.url)), {
-      execArgv: ['--allow-natives-syntax', '--import', 'tsx'],
+      execArgv: ['--allow-natives-syntax', ...TYPESCRIPT],
     });
     const [{ limiters, counts }] = (await once(child, 'message')) as [
       { limiters: number; counts: Record<string, number> },

@@ -2,6 +2,9 @@ import { spawnSync } from 'node:child_process';
 
 export const root = new URL('../../', import.meta.url).pathname;
 
+/** The options of a Node that runs TypeScript of this repository. */
+export const TYPESCRIPT = [`--import=${root}scripts/lib/typescript.mjs`];
+
 /**
  * The files of the repository, including new files unless git ignores them.
  * @param {...string} folders the folders to list; all files if empty

@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type Decision, type HeadgateError, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import { serverKinds, servers } from '../support/shared-servers.js';
 import { runs } from '../support/random.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
@@ -222,7 +223,7 @@ for (const kind of serverKinds) {
       const prefix = freshPrefix();
       const args = [servers[kind].url, prefix];
       const child = fork(new URL('../support/hold-child.ts', import.meta.url), args, {
-        execArgv: ['--import', 'tsx'],
+        execArgv: TYPESCRIPT,
       });
       expect((await once(child, 'message'))[0]).to.equal('held');
       const limiter = limiterOn(redisStore(clients[kind], { prefix }), {

@@ -6,6 +6,7 @@ import { expect } from 'chai';
 import { useFakeTimers } from 'sinon';
 import { createLimiter, memoryStore, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import { serverKinds, servers } from '../support/shared-servers.js';
 import { clients, freshPrefix } from '../support/stores.js';
 
@@ -73,7 +74,7 @@ for (const [name, begin] of Object.entries(fakes)) {
       it(`decisions on ${kind} come if Headgate was loaded under them`, async () => {
         const port = kind === 'memory' ? 'none' : String(servers[kind].port);
         const script = new URL('../support/fake-timers-child.ts', import.meta.url).pathname;
-        const args = ['--no-warnings', '--import', 'tsx', script, port, name];
+        const args = ['--no-warnings', ...TYPESCRIPT, script, port, name];
         const { stdout } = await execute(process.execPath, args);
         expect(JSON.parse(stdout)).to.deep.equal({
           admitted: 10,

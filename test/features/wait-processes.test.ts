@@ -173,7 +173,7 @@ describe('waiting in several processes', function () {
 
     for (const limit of [2, 4, 10]) {
       it(`tenants get equal parts of ${limit} shared slots for short work, which are all used, with few calls`, async () => {
-        for (const seed of [1, 2]) {
+        for (const seed of limit === 10 ? [1] : [1, 2]) {
           Math.random = sequence(seed);
           const fleet = new Fleet({ ...slots(limit), share: 'tenant' }, [0, 0, 0]);
           const crew = (process: number, tenant: string) => ({
@@ -199,7 +199,7 @@ describe('waiting in several processes', function () {
         key: { key: 'k', tenant: `t${i >> 2}` },
         count: 1,
       }));
-      await fleet.keepCrewsWorking(crews, steady, 30_000);
+      await fleet.keepCrewsWorking(crews, steady, 15_000);
       const turns = new Map<string, number>();
       for (const { key } of fleet.grants) {
         const { tenant } = key as { tenant: string };
@@ -209,7 +209,7 @@ describe('waiting in several processes', function () {
       expect(turns.size).to.equal(40);
       for (const count of turns.values()) expect((count * 40) / length).to.be.within(0.8, 1.2);
       expect(fleet.calls / length).to.be.below(5);
-      expect((length * 150) / 4 / 30_000).to.be.above(0.85);
+      expect((length * 150) / 4 / 15_000).to.be.above(0.85);
     });
 
     it('a process that dies holds up others for at most two seconds', async () => {

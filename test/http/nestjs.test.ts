@@ -29,6 +29,7 @@ import {
   type RateLimitOptions,
 } from 'headgate/nestjs';
 import { adapterChecks } from 'headgate-testing';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import { emittedCodes } from '../../src/common/warnings.js';
 import { describeChecks } from '../support/kit.js';
 import { sharedController } from '../support/nest-controllers.js';
@@ -431,7 +432,7 @@ describe('a Nest controller’s limiter', () => {
       const script = new URL('../support/nest-child.ts', import.meta.url).pathname;
       const prefix = freshPrefix();
       const ask = async (...paths: string[]) => {
-        const args = ['--import', 'tsx', script, String(servers[kind].port), prefix, ...paths];
+        const args = [...TYPESCRIPT, script, String(servers[kind].port), prefix, ...paths];
         return JSON.parse((await execute(process.execPath, args)).stdout) as number[];
       };
       const [one, other] = await Promise.all([ask('a', 'b', 'a'), ask('b', 'a', 'b')]);

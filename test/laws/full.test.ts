@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, memoryStore, type CreateLimiterOptions, type MemoryStoreOptions } from 'headgate';
 import { denial, rateLimitHeaders } from 'headgate/http';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { limiterOn, TestClock } from '../support/stores.js';
@@ -341,7 +342,7 @@ describe('law 11, new keys on a full memory store', () => {
       }`;
     const { stdout } = spawnSync(
       process.execPath,
-      ['--import', 'tsx', '--input-type=module', '--eval', program],
+      [...TYPESCRIPT, '--input-type=module', '--eval', program],
       { encoding: 'utf8' },
     );
     expect(stdout.trim().split('\n')).to.deep.equal(['full', 'HeadgateWarning HEADGATE_STORE_FULL', 'full']);

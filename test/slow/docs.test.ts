@@ -9,6 +9,7 @@ import { memoryStore } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import request from 'supertest';
 import ts from 'typescript';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import { plots } from '../../scripts/docs/plots.js';
 import { freePort } from '../support/servers.js';
 
@@ -86,7 +87,7 @@ describe('docs', () => {
       expect(code).to.contain('3000');
       const child = spawn(
         process.execPath,
-        ['--import', 'tsx', '--input-type=module', '--eval', code.replace('3000', String(port))],
+        [...TYPESCRIPT, '--input-type=module', '--eval', code.replace('3000', String(port))],
         { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] },
       );
       let output = '';

@@ -7,7 +7,7 @@ import { expect } from 'chai';
 import { parsePolicy } from 'headgate';
 import manifest from '../../package.json' with { type: 'json' };
 import { options } from '../../scripts/docs/options.js';
-import { root } from '../../scripts/lib/run.mjs';
+import { root, TYPESCRIPT } from '../../scripts/lib/run.mjs';
 
 const REPOSITORY = 'https://github.com/headgate/headgate';
 const PREFIXES = [
@@ -199,7 +199,7 @@ async function answersOf(code: string): Promise<readonly Answer[]> {
   await new Promise((resolve) => probe.once('listening', resolve));
   const { port } = probe.address() as AddressInfo;
   await new Promise((resolve) => probe.close(resolve));
-  const args = ['--import', 'tsx', '--input-type=module', '--eval', code.replace('3000', String(port))];
+  const args = [...TYPESCRIPT, '--input-type=module', '--eval', code.replace('3000', String(port))];
   const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] });
   let output = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));

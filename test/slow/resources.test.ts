@@ -3,6 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import type { Report } from './resources/child.js';
 import { servers } from '../support/shared-servers.js';
 
@@ -68,7 +69,7 @@ describe('resources', function () {
   let report: Report;
   before(async () => {
     const child = fork(join(import.meta.dirname, 'resources/child.ts'), [String(servers.redis.port)], {
-      execArgv: ['--expose-gc', '--import', 'tsx'],
+      execArgv: ['--expose-gc', ...TYPESCRIPT],
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     });
     let errors = '';

@@ -4,13 +4,14 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import { freePort } from '../support/servers.js';
 import { DatabaseSync, makeDirectory } from '../support/sqlite.js';
 
 const root = join(import.meta.dirname, '../..');
 
 const start = (port: number) =>
-  spawn(process.execPath, ['--import', 'tsx', 'examples/cluster-sqlite.ts'], {
+  spawn(process.execPath, [...TYPESCRIPT, 'examples/cluster-sqlite.ts'], {
     cwd: root,
     env: { ...process.env, PORT: String(port), LIMITS: join(makeDirectory(), 'limits.db') },
     stdio: ['ignore', 'pipe', 'pipe'],

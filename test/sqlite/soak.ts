@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { TestClock } from 'headgate/testing';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import { makeDirectory, openDatabase, storeOn } from '../support/sqlite.js';
 import type { SqliteTask } from './processes.test.js';
 
@@ -44,7 +45,7 @@ export async function killed(minutes: number): Promise<Killed> {
     logs.push(log);
     writeFileSync(log, '');
     const script = join(import.meta.dirname, '../support/sqlite-child.ts');
-    const child = fork(script, [path], { execArgv: ['--import', 'tsx'] });
+    const child = fork(script, [path], { execArgv: TYPESCRIPT });
     await once(child, 'message');
     child.send({ options, requests: IN_FLIGHT, log, keys: KEYS } satisfies SqliteTask);
     return child;

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import ts from 'typescript';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 
 const root = new URL('../../', import.meta.url).pathname;
 const page = readFileSync(`${root}docs/observability.md`, 'utf8');
@@ -15,7 +16,7 @@ async function logOf(logger: string, more: string): Promise<Record<string, unkno
   );
   const options = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 };
   const { outputText } = ts.transpileModule(`${block![1]!}\n${more}`, { compilerOptions: options });
-  const args = ['--import', 'tsx', '--input-type=module', '--eval', outputText];
+  const args = [...TYPESCRIPT, '--input-type=module', '--eval', outputText];
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root });
   return stdout
     .trim()

@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { TYPESCRIPT } from '../../../scripts/lib/run.mjs';
 import { startPostgres } from '../../support/postgres.js';
 import { freePort } from '../../support/servers.js';
 
@@ -16,7 +17,7 @@ describe('the example postgres', function () {
     const processes: ChildProcess[] = [];
     const serve = async (): Promise<string> => {
       const port = await freePort();
-      const example = spawn(process.execPath, ['--import', 'tsx', 'examples/postgres.ts'], {
+      const example = spawn(process.execPath, [...TYPESCRIPT, 'examples/postgres.ts'], {
         cwd: root,
         env: { ...process.env, PORT: String(port), DATABASE_URL: server.url },
         stdio: ['ignore', 'pipe', 'inherit'],
