@@ -51,17 +51,38 @@ export interface StateBackend {
 /** The waiting callers of an update. Others join it until `change` is called. */
 export type Askers = readonly { readonly subject: Subject }[];
 
-/** A question about a key, and the function that answers it. */
-interface Job<T = unknown> {
+/**
+ * A question about a key, and the function that answers it. A class with all fields from the start, because V8 would give an object new space
+ * and another hidden class for each field that is added later.
+ */
+class Job<T = unknown> {
   readonly subject: Subject & Pick<Query, 'idHome'>;
   /** The id of the request, whose state changes together with the key's. */
-  readonly id?: string | undefined;
-  run(state: JointState): T;
-  answer?: T;
+  readonly id: string | undefined;
+  readonly run: (state: JointState) => T;
+  answer: T | undefined;
   /** Whether the update under way answers or rejects the job. */
-  isTaken?: boolean;
-  resolve?(answer: unknown): void;
-  reject?(error: unknown): void;
+  isTaken: boolean;
+  resolve: ((answer: T) => void) | undefined;
+  reject: ((error: unknown) => void) | undefined;
+
+  constructor(subject: Job['subject'], id: string | undefined, run: Job<T>['run']) {
+    this.subject = subject;
+    this.id = id;
+    this.run = run;
+    this.answer = undefined;
+    this.isTaken = false;
+    this.resolve = undefined;
+    this.reject = undefined;
+  }
+
+  /** The promise of the answer. */
+  promise(): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
 }
 
 /** The answer to a job whose update is written. The features learn of it even if the caller no longer waits. */
@@ -95,55 +116,52 @@ class StateStore implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    return this.#ask({ subject: query, id: query.id, run: (state) => state.decide(query) });
+    return this.#ask(query, query.id, (state) => state.decide(query));
   }
 
   adjust(change: ChargeChange): MaybePromise<ChangeReply> {
-    return this.#ask({ subject: change, id: change.claim?.id, run: (state) => state.adjust(change) });
+    return this.#ask(change, change.claim?.id, (state) => state.adjust(change));
   }
 
   lease(change: LeaseChange): MaybePromise<boolean> {
-    return this.#ask({ subject: change, run: (state) => state.lease(change) });
+    return this.#ask(change, undefined, (state) => state.lease(change));
   }
 
   reset(subject: Subject, isLogged?: boolean): MaybePromise<void> {
-    return this.#ask({ subject, run: (state) => state.reset(subject, isLogged) });
+    return this.#ask(subject, undefined, (state) => state.reset(subject, isLogged));
   }
 
   ban(subject: Subject, duration: number, note?: ChangeNote, isLogged?: boolean): MaybePromise<void> {
-    return this.#ask({ subject, run: (state) => state.ban(subject, duration, note, isLogged) });
+    return this.#ask(subject, undefined, (state) => state.ban(subject, duration, note, isLogged));
   }
 
   usage(subject: Subject): MaybePromise<UsageReply> {
-    return this.#ask({ subject, run: (state) => state.usage(subject) });
+    return this.#ask(subject, undefined, (state) => state.usage(subject));
   }
 
-  readonly overrides = overridesAmong((subject, run) => this.#ask({ subject, run }));
+  readonly overrides = overridesAmong((subject, run) => this.#ask(subject, undefined, run));
 
   close(): MaybePromise<void> {
     return this.#backend.close?.();
   }
 
-  #ask<T>(job: Job<T>): MaybePromise<T> {
-    this.checkDimensions(job.subject.set);
-    const { subject, id } = job;
+  #ask<T>(subject: Job['subject'], id: string | undefined, run: Job<T>['run']): MaybePromise<T> {
+    this.checkDimensions(subject.set);
+    const job = new Job(subject, id, run);
     const keys = stateKeys(subject);
     if (id !== undefined) keys.push(idKey(subject.idHome ?? subject, id));
     const [key] = keys as [string];
     const joined = keys.length === 1 ? this.#jobs.get(key) : undefined;
     if (joined) {
-      return new Promise<T>((resolve, reject) => {
-        joined.push({ ...job, resolve: resolve, reject });
-      });
+      joined.push(job as Job);
+      return job.promise();
     }
-    const jobs: Job[] = [job];
+    const jobs: Job[] = [job as Job];
     const updated = this.#update(keys, jobs);
-    if (!isPromise(updated)) return answerOf(job) as T;
-    return new Promise<T>((resolve, reject) => {
-      job.resolve = resolve;
-      job.reject = reject;
-      this.#settle(keys.length === 1 ? key : undefined, jobs, updated);
-    });
+    if (!isPromise(updated)) return answerOf(job as Job) as T;
+    const answer = job.promise();
+    this.#settle(keys.length === 1 ? key : undefined, jobs, updated);
+    return answer;
   }
 
   /** Answers the jobs of an update, in order of arrival, when it has ended. @param key for jobs that others may join */
