@@ -1,8 +1,8 @@
 // The SQL of the store. A transaction has two texts of several statements each, so that it takes two round trips. Values are in the texts,
 // because PostgreSQL allows parameters in single statements only. A list is one literal with a line for each item, because the server parses
 // a long literal faster than many short ones.
-import type { StateChange } from '../state/key-record.js';
-import { escaped } from './state-text.js';
+import type { TextChange } from '../state/key-record.js';
+import { escaped, escapedText } from './state-text.js';
 
 /** The time by the server's clock in whole ms since the epoch. */
 export const NOW = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
@@ -40,7 +40,8 @@ interface Statement {
 }
 
 /** A list as one literal: a line feed precedes each item, because the server reads an empty text as an empty list and not as an empty item. */
-const linesFrom = (items: readonly string[]): string => literal(items.map((item) => `\n${item}`).join(''));
+const linesFrom = (items: readonly string[]): string =>
+  literal(items.length === 0 ? '' : `\n${items.join('\n')}`);
 
 const linesOf = (text: string): string => `(string_to_array(${text}, E'\\n'))[2:]`;
 
@@ -149,12 +150,12 @@ export interface SweepRow {
 }
 
 /**
- * Writes states and commits. @param changes by key; without bytes, the row is deleted @param sweep returns a {@link SweepRow}
+ * Writes states and commits. @param changes by key; without bytes or text, the row is deleted @param sweep returns a {@link SweepRow}
  * @param records texts before the commit
  */
 export function writeAndCommit(
   texts: Texts,
-  changes: ReadonlyMap<string, StateChange>,
+  changes: ReadonlyMap<string, TextChange>,
   sweep: Sweep | undefined,
   records: readonly string[],
 ): string {
@@ -162,12 +163,12 @@ export function writeAndCommit(
   const ends: number[] = [];
   const states: string[] = [];
   const gone: string[] = [];
-  for (const [key, { bytes, expiresAt }] of changes) {
-    if (!bytes) gone.push(key);
+  for (const [key, { bytes, text, expiresAt }] of changes) {
+    if (text === undefined && !bytes) gone.push(key);
     else {
       keys.push(key);
       ends.push(expiresAt);
-      states.push(escaped(bytes));
+      states.push(text === undefined ? escaped(bytes!) : escapedText(text));
     }
   }
   const all: string[] = [];

@@ -3,8 +3,9 @@ import type { ChangeNote } from '../../contract/change-note.js';
 import { setsByDimension } from '../../contract/dimension-sets.js';
 import { overridesAmong } from '../../features/overrides/state-record.js';
 import { answered } from '../../features/features.js';
-import type { StateChange } from './key-record.js';
-import { JointState } from './key-state.js';
+import type { StateChange, TextChange } from './key-record.js';
+import { StoredStates, type States } from './key-state.js';
+import type { StoredState } from './saved-state.js';
 import { idKey, stateKeys } from './state-keys.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import {
@@ -48,6 +49,24 @@ export interface StateBackend {
   close?(): MaybePromise<void>;
 }
 
+/** A change of the states of some keys, which returns texts if the states are texts. */
+export type StatesChange = (states: readonly StoredState[], now: number) => readonly TextChange[];
+
+/** Updates the states of one or more keys, as `StateBackend.updateAll` does. */
+export type UpdateStates = (
+  keys: readonly string[],
+  change: StatesChange,
+  askers: Askers,
+) => MaybePromise<void>;
+
+/** The storage of a store in this package. */
+interface Storage {
+  readonly update: UpdateStates;
+  /** Whether an update may have several keys. */
+  readonly updatesSeveral: boolean;
+  close?(): MaybePromise<void>;
+}
+
 /** The waiting callers of an update. Others join it until `change` is called. */
 export type Askers = readonly { readonly subject: Subject }[];
 
@@ -59,7 +78,7 @@ class Job<T = unknown> {
   readonly subject: Subject & Pick<Query, 'idHome'>;
   /** The id of the request, whose state changes together with the key's. */
   readonly id: string | undefined;
-  readonly run: (state: JointState) => T;
+  readonly run: (state: States) => T;
   answer: T | undefined;
   /** Whether the update under way answers or rejects the job. */
   isTaken: boolean;
@@ -93,21 +112,21 @@ function answerOf({ subject, answer }: Job): unknown {
 
 /** A store on a backend that keeps bytes. Use {@link stateStore}. */
 class StateStore implements Store {
-  readonly #backend: StateBackend;
+  readonly #backend: Storage;
   /** The jobs of each key with an update under way. Jobs that arrive too late for it share the next update. */
   readonly #jobs = new Map<string, Job[]>();
 
-  constructor(backend: StateBackend) {
+  constructor(backend: Storage) {
     this.#backend = backend;
   }
 
   get remembersIds(): boolean {
-    return this.#backend.updateAll !== undefined;
+    return this.#backend.updatesSeveral;
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
   checkDimensions(set: PolicySet): void {
-    if (this.#backend.updateAll || setsByDimension(set).length < 2) return;
+    if (this.#backend.updatesSeveral || setsByDimension(set).length < 2) return;
     throw new HeadgateError(
       'HEADGATE_DIMENSIONS',
       'This store changes the state of one key at a time, and these policies are by keys of several dimensions. Give the backend of ' +
@@ -195,8 +214,8 @@ class StateStore implements Store {
 
   #update(keys: readonly string[], jobs: Job[]): MaybePromise<void> {
     for (const job of jobs) job.isTaken = true;
-    const change = (bytes: readonly (Uint8Array | undefined)[], now: number): StateChange[] => {
-      const state = new JointState(bytes, now);
+    const change: StatesChange = (states, now) => {
+      const state = new StoredStates(states, now);
       for (const job of jobs) {
         job.isTaken = true;
         // An abandoned query must not be charged, because its caller has another answer by now. The answer of an earlier attempt is void.
@@ -204,9 +223,7 @@ class StateStore implements Store {
       }
       return state.save();
     };
-    return keys.length > 1
-      ? this.#backend.updateAll!(keys, change, jobs)
-      : this.#backend.update(keys[0]!, (bytes, now) => change([bytes], now)[0]!, jobs);
+    return this.#backend.update(keys, change, jobs);
   }
 }
 
@@ -215,5 +232,19 @@ class StateStore implements Store {
  * Requests for a key that arrive while an update of the key waits share that update, or else the next one.
  */
 export function stateStore(backend: StateBackend): Store {
-  return new StateStore(backend);
+  return storeOn({
+    update: (keys, change, askers) =>
+      keys.length > 1
+        ? backend.updateAll!(keys, change, askers)
+        : backend.update(keys[0]!, (bytes, now) => change([bytes], now)[0]!, askers),
+    get updatesSeveral() {
+      return backend.updateAll !== undefined;
+    },
+    close: () => backend.close?.(),
+  });
+}
+
+/** A {@link stateStore} on the storage of a store in this package. */
+export function storeOn(storage: Storage): Store {
+  return new StateStore(storage);
 }
