@@ -89,7 +89,8 @@ export class PostgresTable {
     const sent = performance.now();
     const texts = connection.session.textsOf(this.#name);
     const replies = await connection.prepare(lockAndRead(texts, keys, { statement, idle: MAX_IDLE_MS }), ms);
-    const row = replies.at(-1)!.rows[0] as unknown as ReadRow;
+    const row = replies.at(-1)!.rows[0] as unknown as ReadRow | undefined;
+    if (!row) throw hiddenRows(this.#schema.table);
     connection.session.answeredBy(row.pid);
     const lines = row.states?.split('\n') ?? [];
     if (lines.length < keys.length) throw hiddenRows(this.#schema.table);
