@@ -71,7 +71,7 @@ describe('PostgreSQL, prepared statements', function () {
     const own = server.pool({ max: 1 });
     const limiter = limiterOver(own);
     for (let i = 0; i < 3; i++) await limiter.consume('key');
-    expect(await prepared(own)).to.have.length(5);
+    expect(await prepared(own)).to.have.length(8);
     await own.query('DISCARD ALL');
     expect((await limiter.consume('key')).remaining).to.equal(1_000_000 - 4);
     expect((await limiter.consume('key')).remaining).to.equal(1_000_000 - 5);
