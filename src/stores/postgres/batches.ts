@@ -32,11 +32,6 @@ const MAX_LOSSES = 3;
 /** The time between two checks of the updates that wait, ms. */
 const WATCH_MS = 20;
 
-/** An update, and the turn of the event loop of its request. */
-interface Queued extends Update {
-  readonly turn: number;
-}
-
 /**
  * Updates states in transactions. The updates of a turn of the event loop share a transaction, and so do updates that arrive while no
  * connection is free.
@@ -44,7 +39,7 @@ interface Queued extends Update {
 export class Batches {
   readonly #clients: Clients;
   readonly #table: PostgresTable;
-  #queue: Queued[] = [];
+  #queue: Update[] = [];
   #turn = 0;
   readonly #underWay = new Set<Update>();
   /** The number of times that an update was lost with its connection. */
@@ -61,9 +56,15 @@ export class Batches {
     this.#table = table;
   }
 
-  update(keys: Update['keys'], change: Update['change'], askers: Update['askers']): Promise<void> {
-    return ask({ keys, change, askers }, this.#isClosed, (update) => {
-      this.#queue.push({ ...update, turn: this.#turn });
+  update(
+    keys: Update['keys'],
+    change: Update['change'],
+    askers: Update['askers'],
+    takesTexts = false,
+  ): Promise<void> {
+    return ask({ keys, change, takesTexts, askers }, this.#isClosed, (update) => {
+      update.turn = this.#turn;
+      this.#queue.push(update);
       this.#schedule();
     });
   }
@@ -115,7 +116,7 @@ export class Batches {
     }
     // The callers wait on. The next attempt may get this or another connection.
     if (!connection) return true;
-    let updates: readonly Queued[] = [];
+    let updates: readonly Update[] = [];
     let isBroken = true;
     try {
       await this.#table.check(connection);
@@ -132,15 +133,16 @@ export class Batches {
   }
 
   /** The updates of the next transaction. Updates of keys under way stay, so that the updates of a key keep their order. */
-  #take(): readonly Queued[] {
+  #take(): readonly Update[] {
     this.#dropLate();
-    const keys = new Set([...this.#underWay].flatMap((update) => update.keys));
-    const left: Queued[] = [];
-    const updates: Queued[] = [];
+    const keys = new Set<string>();
+    for (const update of this.#underWay) for (const key of update.keys) keys.add(key);
+    const left: Update[] = [];
+    const updates: Update[] = [];
     let n = 0;
     for (; n < this.#queue.length && updates.length < MAX_UPDATES; n++) {
       const update = this.#queue[n]!;
-      const isBlocked = update.keys.some((key) => keys.has(key));
+      const isBlocked = keys.size > 0 && update.keys.some((key) => keys.has(key));
       (isBlocked ? left : updates).push(update);
       if (isBlocked) for (const key of update.keys) keys.add(key);
     }
@@ -150,7 +152,7 @@ export class Batches {
   }
 
   /** Runs a transaction, again after a conflict. @throws Failure */
-  async #attempt(connection: PostgresConnection, updates: readonly Queued[]): Promise<void> {
+  async #attempt(connection: PostgresConnection, updates: readonly Update[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
         for (const { resolve } of await this.#table.transact(connection, updates)) resolve();
@@ -164,7 +166,7 @@ export class Batches {
   }
 
   /** @param updates of the transaction. Without any, the connection was not fit for one */
-  #fail(updates: readonly Queued[], error: unknown): void {
+  #fail(updates: readonly Update[], error: unknown): void {
     // Any other error, such as a missing table, came before the commit.
     const failure = error instanceof Failure ? error : { cause: error, isUndone: true, isLost: false };
     const { cause, isUndone, isLost } = failure;
@@ -175,7 +177,7 @@ export class Batches {
   }
 
   /** Lets updates run on another connection. @returns the updates that have been lost too often */
-  #requeue(updates: readonly Queued[]): readonly Queued[] {
+  #requeue(updates: readonly Update[]): readonly Update[] {
     const isOften = (update: Update) => (this.#losses.get(update) ?? 0) >= MAX_LOSSES;
     for (const update of updates) this.#losses.set(update, 1 + (this.#losses.get(update) ?? 0));
     this.#queue.unshift(...updates.filter((update) => !isOften(update)));
@@ -196,7 +198,7 @@ export class Batches {
   }
 
   /** Gives the rest of a turn with more updates than a transaction may have its time anew, because the server has answered. */
-  #extendRest(updates: readonly Queued[]): void {
+  #extendRest(updates: readonly Update[]): void {
     if (this.#queue.length === 0) return;
     const turns = new Set(updates.map(({ turn }) => turn));
     const rest = this.#queue.filter(({ turn }) => turns.has(turn));
@@ -224,7 +226,8 @@ export class Batches {
 }
 
 function isAbandoned({ askers }: Update): boolean {
-  return askers.length > 0 && askers.every(({ subject }) => subject.call?.abandoned);
+  for (const { subject } of askers) if (!subject.call?.abandoned) return false;
+  return askers.length > 0;
 }
 
 /** The error of a server that did not do its part. */

@@ -3,13 +3,14 @@ import { performance } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
 import type { StoredCrossing } from '../../features/thresholds/crossings.js';
 import type { LoggedChange } from '../journal.js';
-import { EXPIRED_STATE_LIFE_MS, type StateChange } from '../state/key-record.js';
+import { EXPIRED_STATE_LIFE_MS, type TextChange } from '../state/key-record.js';
+import { decode, encode, type StoredState } from '../state/saved-state.js';
 import { runUpdate, type Update } from '../state/updates.js';
 import type { PostgresConnection } from './connection.js';
 import type { PostgresRow } from './pool.js';
 import { recordTexts } from './side-tables.js';
 import { checkTable, commentText, type CommentRow, type Schema } from './schema.js';
-import { unescaped } from './state-text.js';
+import { unescaped, unescapedText } from './state-text.js';
 import {
   identifier,
   lockAndRead,
@@ -88,7 +89,8 @@ export class PostgresTable {
     const sent = performance.now();
     const texts = connection.session.textsOf(this.#name);
     const replies = await connection.prepare(lockAndRead(texts, keys, { statement, idle: MAX_IDLE_MS }), ms);
-    const row = replies.at(-1)!.rows[0] as unknown as ReadRow;
+    const row = replies.at(-1)!.rows[0] as unknown as ReadRow | undefined;
+    if (!row) throw hiddenRows(this.#schema.table);
     connection.session.answeredBy(row.pid);
     const lines = row.states?.split('\n') ?? [];
     if (lines.length < keys.length) throw hiddenRows(this.#schema.table);
@@ -125,13 +127,13 @@ export class PostgresTable {
   }
 }
 
-const NO_STATE: StateChange = { changed: true, bytes: undefined, expiresAt: 0 };
+const NO_STATE: TextChange = { changed: true, bytes: undefined, expiresAt: 0 };
 
 /** The states of a transaction: the rows that were read, and the changes to write. */
 class BatchStates {
   /** The number of rows without state, which were created for their lock. They are deleted unless a change gives them a state. */
   readonly created: number;
-  readonly changes = new Map<string, StateChange>();
+  readonly changes = new Map<string, TextChange>();
   readonly log: LoggedChange[] = [];
   readonly crossings: StoredCrossing[] = [];
   readonly #read = new Map<string, string>();
@@ -146,13 +148,18 @@ class BatchStates {
     this.created = this.changes.size;
   }
 
-  read(key: string): Uint8Array | undefined {
+  read(key: string, asText: boolean): StoredState {
     const change = this.changes.get(key);
-    if (change) return change.bytes;
-    return unescaped(this.#read.get(key)!);
+    if (!change) {
+      const text = this.#read.get(key)!;
+      return asText ? unescapedText(text) : unescaped(text);
+    }
+    const { bytes, text } = change;
+    if (asText) return text ?? (bytes ? decode(bytes) : '');
+    return text === undefined ? bytes : encode(text);
   }
 
-  write(key: string, change: StateChange): void {
+  write(key: string, change: TextChange): void {
     if (change.changed) this.changes.set(key, change);
     if (change.log) this.log.push(...change.log);
     if (change.crossings) this.crossings.push(...change.crossings);

@@ -70,7 +70,7 @@ export class Transactions {
   }
 
   update(keys: Update['keys'], change: Update['change'], askers: Update['askers']): Promise<void> {
-    return ask({ keys, change, askers }, this.#closed, (update) => {
+    return ask({ keys, change, takesTexts: false, askers }, this.#closed, (update) => {
       this.#queue.push(update);
       if (this.#scheduled) return;
       this.#since = update.asked;

@@ -5,11 +5,13 @@ import { CountRows } from '../counts/count-rows.js';
 import { Traffic } from '../counts/traffic.js';
 import { ALL_KEYS, escapeKey, withScope, type KeyText } from '../keys.js';
 import { Configurations, type UpdateRows } from './configurations.js';
-import { stateStore, type StateBackend } from './state-store.js';
+import type { TextChange } from './key-record.js';
+import { storeOn, type StatesChange, type UpdateStates } from './state-store.js';
 
 /** A database for a store: it updates rows in transactions, and writes the logs and crossings of changes. */
 interface Transactions {
-  update: (...args: Parameters<UpdateRows>) => Promise<void>;
+  /** @param takesTexts whether the change also takes and returns texts */
+  update: (...args: [...Parameters<UpdateRows>, takesTexts?: boolean]) => Promise<void>;
   close(): Promise<void>;
 }
 
@@ -44,17 +46,17 @@ export function databaseStore(
   const counts =
     sample === undefined ? undefined : new Traffic(rows, { sample, text: countedText(name) }, announced);
   const configurations = new Configurations(updateRows);
-  const update: StateBackend['updateAll'] = (keys, change, askers) => {
+  const update = (...[keys, change, askers]: Parameters<UpdateStates>): Promise<void> => {
     const names = keys.map(name);
     const sent = performance.now();
-    const updated = transactions.update(names, hidingOwners(names, change, keepsCrossings), askers);
-    if (counts) void timed(updated, counts, askers, sent);
+    const updated = transactions.update(names, hidingOwners(names, change, keepsCrossings), askers, true);
+    if (counts) countLatency(updated, counts, askers, sent);
     if (configurations.pending.size > 0) configurations.compare(askers);
     return updated;
   };
-  const store = stateStore({
-    update: (key, change, askers) => update([key], ([bytes], now) => [change(bytes, now)], askers),
-    updateAll: update,
+  const store = storeOn({
+    update,
+    updatesSeveral: true,
     close: async () => {
       counts?.close();
       await rows.idle();
@@ -78,20 +80,22 @@ export function databaseStore(
 }
 
 /** Counts the latency of the questions of an update. */
-async function timed(
+function countLatency(
   updated: Promise<unknown>,
   { latency }: Traffic,
   askers: Parameters<UpdateRows>[2],
   sent: number,
-): Promise<void> {
-  const isDone = await updated.then(
-    () => true,
-    () => false,
+): void {
+  const add = (isDone: boolean): void => {
+    const asker = askers[0];
+    if (!asker) return;
+    const ms = performance.now() - sent;
+    latency.add(ms, askers.length, !isDone || ms > asker.subject.set.timeout);
+  };
+  void updated.then(
+    () => add(true),
+    () => add(false),
   );
-  const [asker] = askers;
-  if (!asker) return;
-  const ms = performance.now() - sent;
-  latency.add(ms, askers.length, !isDone || ms > asker.subject.set.timeout);
 }
 
 /** The notation of keys in counts: hashed, if the database hashes them. */
@@ -102,24 +106,27 @@ export function countedText(name: DatabaseParts['name']): KeyText {
   };
 }
 
-type RowChange = Parameters<UpdateRows>[1];
-
 /** Logs changes and crossings with the owners as the database names them, because keys may be secret. */
-function hidingOwners(names: readonly string[], change: RowChange, keepsCrossings: boolean): RowChange {
-  return (bytes, now) =>
-    change(bytes, now).map((whole, i) => {
-      if (!whole.log && !whole.crossings) return whole;
-      const { crossings, ...each } = whole;
-      const text = names[i]!.slice(1, names[i]!.lastIndexOf('}'));
-      const whoIn = (who: string): string => withScope(who.slice(0, who.indexOf(':')), text);
-      const named = <T extends { readonly who: string }>(all: readonly T[]): T[] =>
-        all.map((logged) => ({ ...logged, who: whoIn(logged.who) }));
-      const { log } = each;
-      const isOfAll = log?.some((logged) => logged.who.endsWith(ALL_KEYS));
-      return {
-        ...each,
-        ...(log && !isOfAll && { log: named(log) }),
-        ...(crossings && keepsCrossings && { crossings: named(crossings) }),
-      };
-    });
+function hidingOwners(names: readonly string[], change: StatesChange, keepsCrossings: boolean): StatesChange {
+  return (states, now) => {
+    const changes = change(states, now);
+    // Nearly all changes have neither.
+    if (!changes.some(({ log, crossings }) => log ?? crossings)) return changes;
+    return changes.map((whole, i) => hidingOwner(names[i]!, whole, keepsCrossings));
+  };
+}
+
+function hidingOwner(name: string, whole: TextChange, keepsCrossings: boolean): TextChange {
+  const { crossings, ...each } = whole;
+  const text = name.slice(1, name.lastIndexOf('}'));
+  const whoIn = (who: string): string => withScope(who.slice(0, who.indexOf(':')), text);
+  const named = <T extends { readonly who: string }>(all: readonly T[]): T[] =>
+    all.map((logged) => ({ ...logged, who: whoIn(logged.who) }));
+  const { log } = each;
+  const isOfAll = log?.some((logged) => logged.who.endsWith(ALL_KEYS));
+  return {
+    ...each,
+    ...(log && !isOfAll && { log: named(log) }),
+    ...(crossings && keepsCrossings && { crossings: named(crossings) }),
+  };
 }

@@ -11,7 +11,16 @@ import { marksAmong, type Marks } from '../../features/thresholds/marks.js';
 import { idAmong, type IdPlace } from '../../features/ids/id-record.js';
 import { History, type Histories } from '../../features/charge-history.js';
 import { RecordPlace } from './record-place.js';
-import { encode, NO_ENTRY, parse, type Entries, type Entry, type SavedState } from './saved-state.js';
+import {
+  encode,
+  NO_ENTRY,
+  parse,
+  stateText,
+  type Entries,
+  type Entry,
+  type SavedState,
+  type StoredState,
+} from './saved-state.js';
 
 /** The time for which an expired state is kept, ms, in case the clock goes back. */
 export const EXPIRED_STATE_LIFE_MS = 60_000;
@@ -30,9 +39,15 @@ export interface StateChange {
   readonly crossings?: readonly StoredCrossing[];
 }
 
+/** The change of a state that was read as text: the new state is in `text`, and `bytes` is undefined. */
+export interface TextChange extends StateChange {
+  readonly text?: string | undefined;
+}
+
 /** The state of one key. Each decision makes one, so it creates only the parts that the decision needs. */
 export class KeyRecord implements Histories {
   readonly now: number;
+  readonly #isText: boolean;
   #step: number;
   /** The loaded state, and its text, to detect changes. */
   readonly #loaded: SavedState;
@@ -44,9 +59,10 @@ export class KeyRecord implements Histories {
   readonly ban: SavedBan;
   #histories: Map<string, History> | undefined;
 
-  constructor(bytes: Uint8Array | undefined, now: number) {
-    const { step, text, saved } = parse(bytes);
+  constructor(state: StoredState, now: number) {
+    const { step, text, saved } = parse(state);
     this.now = now;
+    this.#isText = typeof state === 'string';
     this.#step = step;
     this.#loaded = saved;
     this.#loadedText = text;
@@ -55,13 +71,15 @@ export class KeyRecord implements Histories {
     for (const [id, [until, ...cells]] of saved[2]) this.#open(id, until).load(cells);
   }
 
-  save(): StateChange {
+  save(): TextChange {
     const current = this.#current();
     const text = JSON.stringify(current);
     const [[bannedUntil], states, histories] = current;
     const expiresAt = Math.max(bannedUntil, lastEnd(states), lastEnd(histories));
-    const bytes = expiresAt === 0 ? undefined : encode(this.#step, text);
-    return { changed: text !== this.#loadedText && text !== this.#before(), bytes, expiresAt };
+    const whole = expiresAt === 0 ? undefined : stateText(this.#step, text);
+    const changed = text !== this.#loadedText && text !== this.#before();
+    if (this.#isText) return { changed, bytes: undefined, expiresAt, text: whole };
+    return { changed, bytes: whole === undefined ? undefined : encode(whole), expiresAt };
   }
 
   nextStep(step = stepAfter(this.#step, this.now)): number {

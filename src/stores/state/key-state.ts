@@ -16,12 +16,13 @@ import { resetChange, type JournalEntry as LogChange, type LoggedChange } from '
 import { ownerText } from '../keys.js';
 import { adjust, lease, reset } from './changes.js';
 import { decide, usage } from './evaluate.js';
-import { KeyRecord, type StateChange } from './key-record.js';
+import { KeyRecord, type StateChange, type TextChange } from './key-record.js';
 import type { Place } from '../../features/feature.js';
+import type { StoredState } from './saved-state.js';
 import { severalKeys } from './state-keys.js';
 
 /** The states of one or more keys, which change together. */
-abstract class States implements OverrideStates {
+export abstract class States implements OverrideStates {
   readonly #records: readonly KeyRecord[];
   /** The changes to log, by the index of their record. */
   readonly #logs: LoggedChange[][] = [];
@@ -30,11 +31,11 @@ abstract class States implements OverrideStates {
   readonly now: number;
 
   /**
-   * @param bytes the bytes that `save` returned, for each key, or undefined for a key without state. Any other bytes count as no state
+   * @param states the states that `save` returned, for each key, or undefined for a key without state. Any others count as no state
    * @param now by the store's clock, whole ms since the epoch
    */
-  constructor(bytes: readonly (Uint8Array | undefined)[], now: number) {
-    this.#records = bytes.map((each) => new KeyRecord(each, now));
+  constructor(states: readonly StoredState[], now: number) {
+    this.#records = states.map((each) => new KeyRecord(each, now));
     this.now = now;
   }
 
@@ -107,7 +108,7 @@ abstract class States implements OverrideStates {
   }
 
   /** The change that must be written under each key. */
-  protected saveAll(): StateChange[] {
+  protected saveAll(): TextChange[] {
     return this.#records.map((record, i) => {
       const log = this.#logs[i];
       const saved = record.save();
@@ -135,8 +136,23 @@ abstract class States implements OverrideStates {
 
 /** The states of a subject's keys, in the order of {@link stateKeys}, which change together. It has the methods of a {@link KeyState}. */
 export class JointState extends States {
+  /**
+   * @param bytes the bytes that `save` returned, for each key, or undefined for a key without state. Any other bytes count as no state
+   * @param now by the store's clock, whole ms since the epoch
+   */
+  constructor(bytes: readonly (Uint8Array | undefined)[], now: number) {
+    super(bytes, now);
+  }
+
   /** The change that must be written under each key. */
   save(): StateChange[] {
+    return this.saveAll();
+  }
+}
+
+/** The same in a store, which may keep texts. */
+export class StoredStates extends States {
+  save(): TextChange[] {
     return this.saveAll();
   }
 }

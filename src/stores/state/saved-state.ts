@@ -17,6 +17,12 @@ export type Entries = readonly (readonly [id: string, entry: Entry])[];
 /** The content of the bytes after their version and the step of the last change. */
 export type SavedState = readonly [ban: Entry, states: Entries, histories: Entries];
 
+/**
+ * The state of a key as a store reads it: bytes, or their text if a database keeps texts, which then are never converted. An empty text is
+ * no state.
+ */
+export type StoredState = Uint8Array | string | undefined;
+
 export const NO_ENTRY: Entry = [0];
 const NO_STATE: SavedState = [NO_ENTRY, [], []];
 
@@ -54,9 +60,19 @@ export function isOfShares(id: string): boolean {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** The bytes of a state. @param text the state as JSON */
-export function encode(step: number, text: string): Uint8Array {
-  return encoder.encode(`${LAYOUT_VERSION} ${step} ${text}`);
+/** The bytes of the text of a state. */
+export function encode(text: string): Uint8Array {
+  return encoder.encode(text);
+}
+
+/** The text of the bytes of a state. */
+export function decode(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}
+
+/** The text of a state. @param text its content as JSON */
+export function stateText(step: number, text: string): string {
+  return `${LAYOUT_VERSION} ${step} ${text}`;
 }
 
 /** The content of bytes, and its text. */
@@ -69,8 +85,8 @@ interface Parsed {
 const NOTHING: Parsed = { step: 0, text: JSON.stringify(NO_STATE), saved: NO_STATE };
 const HEAD = `${LAYOUT_VERSION} `;
 
-export function parse(bytes: Uint8Array | undefined): Parsed {
-  const all = bytes ? decoder.decode(bytes) : '';
+export function parse(state: StoredState): Parsed {
+  const all = typeof state === 'string' ? state : state ? decoder.decode(state) : '';
   if (!all.startsWith(HEAD)) return NOTHING;
   const end = all.indexOf(' ', HEAD.length);
   const step = all.slice(HEAD.length, Math.max(end, 0));

@@ -3,12 +3,16 @@ import { HeadgateError } from '../../common/errors.js';
 import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
 import { idText } from '../../features/ids/request-ids.js';
 import type { Subject } from '../../contract/store.js';
+import { factOf } from '../../contract/variant.js';
 import { ID_TAG } from '../../features/ids/id-record.js';
 import { escapeKey, hashedText, ownerText } from '../keys.js';
 import { LAYOUT_VERSION } from './saved-state.js';
 
 /** Texts that are used as keys directly. All others are hashed: databases may refuse or confuse non-ASCII or long keys. */
 const PLAIN_KEY = /^[\x21-\x7e]{1,296}$/;
+
+/** The same behind the brace of a key. */
+const PLAIN_HEADED_KEY = /^\{[\x21-\x7e]{1,296}$/;
 
 /**
  * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 300 characters. Only subjects that
@@ -30,8 +34,21 @@ export function severalKeys(used: string, instead: string): HeadgateError {
   );
 }
 
+/** The beginning of the keys of a set with one key a request. Empty for other sets. */
+const headOf = factOf((set) => {
+  if (set.dimensions && set.dimensions.names.length > 1) return '';
+  const [{ name }] = setsByDimension(set) as [DimensionSet];
+  return `{${ownerText(set, 'x', name, () => '')}`;
+});
+
 /** The keys of a subject with keys of several dimensions, one for each part of its state. */
 export function stateKeys({ set, key }: Subject): string[] {
+  const head = typeof key === 'string' && key !== '' ? headOf(set) : '';
+  if (head !== '') {
+    // Nearly all keys are as short and plain as this.
+    const whole = head + escapeKey(key as string);
+    if (PLAIN_HEADED_KEY.test(whole)) return [`${whole}}${LAYOUT_VERSION}`];
+  }
   return setsByDimension(set).map(
     (part) => `{${plain(ownerText(set, key, part.name, asciiKey))}}${LAYOUT_VERSION}`,
   );

@@ -3,8 +3,9 @@ import type { ChangeNote } from '../../contract/change-note.js';
 import { setsByDimension } from '../../contract/dimension-sets.js';
 import { overridesAmong } from '../../features/overrides/state-record.js';
 import { answered } from '../../features/features.js';
-import type { StateChange } from './key-record.js';
-import { JointState } from './key-state.js';
+import type { StateChange, TextChange } from './key-record.js';
+import { StoredStates, type States } from './key-state.js';
+import type { StoredState } from './saved-state.js';
 import { idKey, stateKeys } from './state-keys.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
 import {
@@ -48,20 +49,59 @@ export interface StateBackend {
   close?(): MaybePromise<void>;
 }
 
+/** A change of the states of some keys, which returns texts if the states are texts. */
+export type StatesChange = (states: readonly StoredState[], now: number) => readonly TextChange[];
+
+/** Updates the states of one or more keys, as `StateBackend.updateAll` does. */
+export type UpdateStates = (
+  keys: readonly string[],
+  change: StatesChange,
+  askers: Askers,
+) => MaybePromise<void>;
+
+/** The storage of a store in this package. */
+interface Storage {
+  readonly update: UpdateStates;
+  /** Whether an update may have several keys. */
+  readonly updatesSeveral: boolean;
+  close?(): MaybePromise<void>;
+}
+
 /** The waiting callers of an update. Others join it until `change` is called. */
 export type Askers = readonly { readonly subject: Subject }[];
 
-/** A question about a key, and the function that answers it. */
-interface Job<T = unknown> {
+/**
+ * A question about a key, and the function that answers it. A class with all fields from the start, because V8 would give an object new space
+ * and another hidden class for each field that is added later.
+ */
+class Job<T = unknown> {
   readonly subject: Subject & Pick<Query, 'idHome'>;
   /** The id of the request, whose state changes together with the key's. */
-  readonly id?: string | undefined;
-  run(state: JointState): T;
-  answer?: T;
+  readonly id: string | undefined;
+  readonly run: (state: States) => T;
+  answer: T | undefined;
   /** Whether the update under way answers or rejects the job. */
-  isTaken?: boolean;
-  resolve?(answer: unknown): void;
-  reject?(error: unknown): void;
+  isTaken: boolean;
+  resolve: ((answer: T) => void) | undefined;
+  reject: ((error: unknown) => void) | undefined;
+
+  constructor(subject: Job['subject'], id: string | undefined, run: Job<T>['run']) {
+    this.subject = subject;
+    this.id = id;
+    this.run = run;
+    this.answer = undefined;
+    this.isTaken = false;
+    this.resolve = undefined;
+    this.reject = undefined;
+  }
+
+  /** The promise of the answer. */
+  promise(): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
 }
 
 /** The answer to a job whose update is written. The features learn of it even if the caller no longer waits. */
@@ -72,21 +112,21 @@ function answerOf({ subject, answer }: Job): unknown {
 
 /** A store on a backend that keeps bytes. Use {@link stateStore}. */
 class StateStore implements Store {
-  readonly #backend: StateBackend;
+  readonly #backend: Storage;
   /** The jobs of each key with an update under way. Jobs that arrive too late for it share the next update. */
   readonly #jobs = new Map<string, Job[]>();
 
-  constructor(backend: StateBackend) {
+  constructor(backend: Storage) {
     this.#backend = backend;
   }
 
   get remembersIds(): boolean {
-    return this.#backend.updateAll !== undefined;
+    return this.#backend.updatesSeveral;
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
   checkDimensions(set: PolicySet): void {
-    if (this.#backend.updateAll || setsByDimension(set).length < 2) return;
+    if (this.#backend.updatesSeveral || setsByDimension(set).length < 2) return;
     throw new HeadgateError(
       'HEADGATE_DIMENSIONS',
       'This store changes the state of one key at a time, and these policies are by keys of several dimensions. Give the backend of ' +
@@ -95,55 +135,52 @@ class StateStore implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    return this.#ask({ subject: query, id: query.id, run: (state) => state.decide(query) });
+    return this.#ask(query, query.id, (state) => state.decide(query));
   }
 
   adjust(change: ChargeChange): MaybePromise<ChangeReply> {
-    return this.#ask({ subject: change, id: change.claim?.id, run: (state) => state.adjust(change) });
+    return this.#ask(change, change.claim?.id, (state) => state.adjust(change));
   }
 
   lease(change: LeaseChange): MaybePromise<boolean> {
-    return this.#ask({ subject: change, run: (state) => state.lease(change) });
+    return this.#ask(change, undefined, (state) => state.lease(change));
   }
 
   reset(subject: Subject, isLogged?: boolean): MaybePromise<void> {
-    return this.#ask({ subject, run: (state) => state.reset(subject, isLogged) });
+    return this.#ask(subject, undefined, (state) => state.reset(subject, isLogged));
   }
 
   ban(subject: Subject, duration: number, note?: ChangeNote, isLogged?: boolean): MaybePromise<void> {
-    return this.#ask({ subject, run: (state) => state.ban(subject, duration, note, isLogged) });
+    return this.#ask(subject, undefined, (state) => state.ban(subject, duration, note, isLogged));
   }
 
   usage(subject: Subject): MaybePromise<UsageReply> {
-    return this.#ask({ subject, run: (state) => state.usage(subject) });
+    return this.#ask(subject, undefined, (state) => state.usage(subject));
   }
 
-  readonly overrides = overridesAmong((subject, run) => this.#ask({ subject, run }));
+  readonly overrides = overridesAmong((subject, run) => this.#ask(subject, undefined, run));
 
   close(): MaybePromise<void> {
     return this.#backend.close?.();
   }
 
-  #ask<T>(job: Job<T>): MaybePromise<T> {
-    this.checkDimensions(job.subject.set);
-    const { subject, id } = job;
+  #ask<T>(subject: Job['subject'], id: string | undefined, run: Job<T>['run']): MaybePromise<T> {
+    this.checkDimensions(subject.set);
+    const job = new Job(subject, id, run);
     const keys = stateKeys(subject);
     if (id !== undefined) keys.push(idKey(subject.idHome ?? subject, id));
     const [key] = keys as [string];
     const joined = keys.length === 1 ? this.#jobs.get(key) : undefined;
     if (joined) {
-      return new Promise<T>((resolve, reject) => {
-        joined.push({ ...job, resolve: resolve, reject });
-      });
+      joined.push(job as Job);
+      return job.promise();
     }
-    const jobs: Job[] = [job];
+    const jobs: Job[] = [job as Job];
     const updated = this.#update(keys, jobs);
-    if (!isPromise(updated)) return answerOf(job) as T;
-    return new Promise<T>((resolve, reject) => {
-      job.resolve = resolve;
-      job.reject = reject;
-      this.#settle(keys.length === 1 ? key : undefined, jobs, updated);
-    });
+    if (!isPromise(updated)) return answerOf(job as Job) as T;
+    const answer = job.promise();
+    this.#settle(keys.length === 1 ? key : undefined, jobs, updated);
+    return answer;
   }
 
   /** Answers the jobs of an update, in order of arrival, when it has ended. @param key for jobs that others may join */
@@ -177,8 +214,8 @@ class StateStore implements Store {
 
   #update(keys: readonly string[], jobs: Job[]): MaybePromise<void> {
     for (const job of jobs) job.isTaken = true;
-    const change = (bytes: readonly (Uint8Array | undefined)[], now: number): StateChange[] => {
-      const state = new JointState(bytes, now);
+    const change: StatesChange = (states, now) => {
+      const state = new StoredStates(states, now);
       for (const job of jobs) {
         job.isTaken = true;
         // An abandoned query must not be charged, because its caller has another answer by now. The answer of an earlier attempt is void.
@@ -186,9 +223,7 @@ class StateStore implements Store {
       }
       return state.save();
     };
-    return keys.length > 1
-      ? this.#backend.updateAll!(keys, change, jobs)
-      : this.#backend.update(keys[0]!, (bytes, now) => change([bytes], now)[0]!, jobs);
+    return this.#backend.update(keys, change, jobs);
   }
 }
 
@@ -197,5 +232,19 @@ class StateStore implements Store {
  * Requests for a key that arrive while an update of the key waits share that update, or else the next one.
  */
 export function stateStore(backend: StateBackend): Store {
-  return new StateStore(backend);
+  return storeOn({
+    update: (keys, change, askers) =>
+      keys.length > 1
+        ? backend.updateAll!(keys, change, askers)
+        : backend.update(keys[0]!, (bytes, now) => change([bytes], now)[0]!, askers),
+    get updatesSeveral() {
+      return backend.updateAll !== undefined;
+    },
+    close: () => backend.close?.(),
+  });
+}
+
+/** A {@link stateStore} on the storage of a store in this package. */
+export function storeOn(storage: Storage): Store {
+  return new StateStore(storage);
 }

@@ -1,22 +1,30 @@
 // The updates of a database that runs many of them in one transaction: see `StateBackend.updateAll`.
 import { HeadgateError } from '../../common/errors.js';
 import { performance } from '../../common/real-time.js';
-import type { StateChange } from './key-record.js';
-import type { Askers, StateBackend } from './state-store.js';
+import type { TextChange } from './key-record.js';
+import type { StoredState } from './saved-state.js';
+import type { Askers, StateBackend, StatesChange } from './state-store.js';
 
 /** An update that waits for its transaction. */
 export interface Update {
   readonly keys: readonly string[];
   readonly change: Parameters<NonNullable<StateBackend['updateAll']>>[1];
+  /** Whether `change` also takes and returns texts: it is a {@link StatesChange}. */
+  readonly takesTexts: boolean;
   readonly askers: Askers;
   /** The time of the question, by `performance.now()`. */
   readonly asked: number;
+  /** The turn of the event loop of its request, if the database counts turns. */
+  turn: number;
   resolve(): void;
   reject(error: unknown): void;
 }
 
 /** The longest time for which an update waits for its transaction, ms. Callers never wait longer. */
 export const MAX_UPDATE_WAIT_MS = 60_000;
+
+/** An update before its transaction. */
+export type AskedUpdate = Pick<Update, 'keys' | 'change' | 'takesTexts' | 'askers'>;
 
 /**
  * Makes an update that waits for its transaction. Resolves when the transaction has ended.
@@ -25,30 +33,33 @@ export const MAX_UPDATE_WAIT_MS = 60_000;
  * @throws HeadgateError `HEADGATE_CLOSED`
  */
 export function ask(
-  { keys, change, askers }: Pick<Update, 'keys' | 'change' | 'askers'>,
+  { keys, change, takesTexts, askers }: AskedUpdate,
   isClosed: boolean,
   add: (update: Update) => void,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     if (isClosed) reject(new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
-    else add({ keys, change, askers, asked: performance.now(), resolve, reject });
+    else add({ keys, change, takesTexts, askers, asked: performance.now(), turn: 0, resolve, reject });
   });
 }
 
 /** The states within a transaction. */
 export interface States {
-  read(key: string): Uint8Array | undefined;
-  write(key: string, change: StateChange): void;
+  /** @param asText whether the state may be a text */
+  read(key: string, asText: boolean): StoredState;
+  write(key: string, change: TextChange): void;
 }
 
 /**
  * Runs the change of an update. @returns false if the question itself failed, so that nothing was written @throws the error of a failed database
  */
-export function runUpdate(states: States, { keys, change, reject }: Update, now: number): boolean {
-  const before = keys.map((key) => states.read(key));
-  let changes: readonly StateChange[];
+export function runUpdate(states: States, update: Update, now: number): boolean {
+  const { keys, change, takesTexts, reject } = update;
+  const before: StoredState[] = [];
+  for (const key of keys) before.push(states.read(key, takesTexts));
+  let changes: readonly TextChange[];
   try {
-    changes = change(before, now);
+    changes = (change as StatesChange)(before, now);
   } catch (error) {
     reject(error);
     return false;
