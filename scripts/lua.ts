@@ -15,6 +15,7 @@ import { findProgram, getPrograms } from './programs.mjs';
 const explained = {
   // A feature's file with params is an algorithm, too.
   'src/algorithms': ['State', 'Params', 'Returns'],
+  'src/algorithms/shares': ['State', 'Params', 'Returns'],
   'src/stores/redis/lua': ['KEYS', 'ARGV', 'Reply'],
   ...Object.fromEntries(
     readdirSync(join(root, 'src/features'), { withFileTypes: true })

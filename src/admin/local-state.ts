@@ -1,4 +1,4 @@
-import type { TenantState } from '../algorithms/sharing.js';
+import type { TenantState } from '../algorithms/shares/sharing.js';
 import { hostname } from 'node:os';
 import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
@@ -102,8 +102,8 @@ export abstract class LocalState implements State {
     const counted = this.isCounted ? instance : { ...instance, counts: false as const };
     const hashed = this.#mark === undefined ? counted : { ...counted, hashed: this.#mark };
     const instances = this.#announced.size === 0 ? [] : [hashed];
-    const isShared = this.kind === 'memory';
-    return new Published(instances, { mark: this.#mark, isShared, stored: await this.stored() });
+    const isComplete = this.kind === 'memory';
+    return new Published(instances, { mark: this.#mark, isComplete, stored: await this.stored() });
   }
 
   async *search({

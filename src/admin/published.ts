@@ -41,7 +41,7 @@ interface Source {
   /** The mark of the secret by which this state hashes keys. */
   readonly mark: string | undefined;
   /** Whether a missing limiter certainly does not exist in other processes. */
-  readonly isShared: boolean;
+  readonly isComplete: boolean;
   /** The reason why publications cannot be read. */
   readonly problem?: string | undefined;
   /** The limiters that a database has, as a process made each last. */
@@ -54,16 +54,16 @@ export class Published {
   /** The reason why publications cannot be read, or `undefined`. */
   readonly problem: string | undefined;
   /** Whether a missing limiter certainly does not exist in other processes. */
-  readonly isShared: boolean;
+  readonly isComplete: boolean;
   /** The configurations by the limiter's name. The most common one comes first. If there are several, instances differ. */
   readonly scopes: ReadonlyMap<string, readonly Configuration[]>;
   /** The mark of the secret by which this state hashes keys. */
   readonly mark: string | undefined;
 
-  constructor(instances: readonly Instance[], { mark, isShared, problem, stored = [] }: Source) {
+  constructor(instances: readonly Instance[], { mark, isComplete, problem, stored = [] }: Source) {
     this.instances = instances;
     this.mark = mark;
-    this.isShared = isShared;
+    this.isComplete = isComplete;
     this.problem = problem;
     this.scopes = configurationsOf(instances, stored);
   }

@@ -1,4 +1,4 @@
-import type { TenantState } from '../algorithms/sharing.js';
+import type { TenantState } from '../algorithms/shares/sharing.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
 import type { Hash, KeyText } from '../stores/keys.js';

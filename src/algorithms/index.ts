@@ -5,8 +5,8 @@ import { fixedWindow, type FixedWindowPolicy } from './fixed-window.js';
 import { FIELD_TABLE } from './fields.js';
 import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
 import { line } from './line.js';
-import { shares } from './shares.js';
-import { slotShares } from './slot-shares.js';
+import { shares } from './shares/shares.js';
+import { slotShares } from './shares/slot-shares.js';
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 

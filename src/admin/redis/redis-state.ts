@@ -1,4 +1,4 @@
-import type { TenantState } from '../../algorithms/sharing.js';
+import type { TenantState } from '../../algorithms/shares/sharing.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet, Store } from '../../contract/store.js';
@@ -111,7 +111,7 @@ export class RedisState implements State {
       );
       texts.forEach((text, i) => instances.push(...parseInstance(some[i]!, text)));
     }
-    return new Published(instances, { mark: this.#hashing.mark, isShared: true, problem });
+    return new Published(instances, { mark: this.#hashing.mark, isComplete: true, problem });
   }
 
   /** Searches the keys of all servers with SCAN, in short steps. */
@@ -135,8 +135,8 @@ export class RedisState implements State {
         cursor = String(next);
         yield keys.flatMap((each) => this.#calls.found(each.slice(keyPrefix.length)));
         // In a cluster, a cursor is only the position within one slot.
-        const share = cursor === '0' ? 1 : cluster ? 0 : shareOf(cursor);
-        progress?.((i + share) / servers.length);
+        const fraction = cursor === '0' ? 1 : cluster ? 0 : fractionBefore(cursor);
+        progress?.((i + fraction) / servers.length);
       } while (cursor !== '0' && !signal?.aborted);
       if (signal?.aborted) return;
     }
@@ -193,8 +193,8 @@ export class RedisState implements State {
   async close(): Promise<void> {}
 }
 
-/** The share of the keys before a cursor. SCAN counts cursors from their highest bit to their lowest, whatever the table's size. */
-function shareOf(cursor: string): number {
+/** The fraction of the keys before a cursor. SCAN counts cursors from their highest bit to their lowest, whatever the table's size. */
+function fractionBefore(cursor: string): number {
   const bits = BigInt(cursor).toString(2).padStart(64, '0');
   return parseInt([...bits].reverse().join('').slice(0, 32), 2) / 2 ** 32;
 }

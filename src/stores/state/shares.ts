@@ -3,9 +3,9 @@ import {
   type SlotSharesColumn,
   type SlotSharesParams,
   type Tenant,
-} from '../../algorithms/slot-shares.js';
-import type { SharesColumn } from '../../algorithms/shares.js';
-import { resetOfPool, Sharing, type SharesParams } from '../../algorithms/sharing.js';
+} from '../../algorithms/shares/slot-shares.js';
+import type { SharesColumn } from '../../algorithms/shares/shares.js';
+import { resetOfPool, Sharing, type SharesParams } from '../../algorithms/shares/sharing.js';
 import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { sharedOf, type SharedPolicy } from '../../contract/shares.js';

@@ -124,8 +124,8 @@ export class Batcher {
    */
   #isComplete({ queries: { length } }: OpenBatch): boolean {
     if (length >= MAX_DECISIONS_PER_CALL) return true;
-    const isShare = length >= EARLY_BATCH_SHARE * Math.max(this.#pending, this.#pendingAtReply);
-    return isShare && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar && !this.#carrier.cluster;
+    const isLarge = length >= EARLY_BATCH_SHARE * Math.max(this.#pending, this.#pendingAtReply);
+    return isLarge && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar && !this.#carrier.cluster;
   }
 
   #dispatch(batch: OpenBatch): void {

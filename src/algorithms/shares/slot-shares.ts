@@ -1,7 +1,7 @@
-import { checkInteger } from '../common/validate.js';
-import { MemoryColumn, type Adjustment, type AlgorithmDefinition, type Saved } from './algorithm.js';
-import { concurrency } from './concurrency.js';
-import { FIELD_TABLE } from './fields.js';
+import { checkInteger } from '../../common/validate.js';
+import { MemoryColumn, type Adjustment, type AlgorithmDefinition, type Saved } from '../algorithm.js';
+import { concurrency } from '../concurrency.js';
+import { FIELD_TABLE } from '../fields.js';
 
 /**
  * Fair shares of the slots of one limit: see docs/fair-shares.md. The slots that a tenant holds follow from the leases, because the name of a

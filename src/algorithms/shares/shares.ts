@@ -4,10 +4,10 @@ import {
   type Adjustment,
   type AlgorithmDefinition,
   type Saved,
-} from './algorithm.js';
-import { FIELD_TABLE } from './fields.js';
+} from '../algorithm.js';
+import { FIELD_TABLE } from '../fields.js';
 import type { SharesParams, SharesState } from './sharing.js';
-import { slidingWindow } from './sliding-window.js';
+import { slidingWindow } from '../sliding-window.js';
 
 /** Keeps the states of pools, or of tenants. The decision needs both, and `stores/state/shares.ts` makes it. */
 export class SharesColumn extends MemoryColumn<SharesParams> {
