@@ -1,7 +1,8 @@
 import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { isOfFeature } from '../features/features.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
-import type { PolicySet } from '../contract/store.js';
+import { ONE_UNIT } from '../contract/costs.js';
+import { lookOf, type PolicySet } from '../contract/store.js';
 import { bansOf } from './ban-finds.js';
 import { DeniedNow } from './denied-now.js';
 import {
@@ -242,7 +243,7 @@ export class KeyFinder {
       const decision =
         reply.clientChanges || isOfOtherKind
           ? await this.#decisionOf(known, key)
-          : conclude({ set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
+          : conclude(lookOf({ set, key: who }, ONE_UNIT), reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
       const find = verdictFind(
         decision,

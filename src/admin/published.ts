@@ -1,5 +1,4 @@
-import { algorithms, type Kernel } from '../algorithms/index.js';
-import { validPolicies } from '../contract/compile-policies.js';
+import { ALGORITHMS, countsSlots, validPolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
 import type { PublishedInstance, PublishedLimiter } from '../stores/published.js';
@@ -118,7 +117,7 @@ export function traitsOf(configurations: readonly Configuration[]): LimiterTrait
 }
 
 export const isOfSlots = ({ algorithm }: Policy): boolean =>
-  algorithm !== undefined && algorithm in algorithms && algorithms[algorithm as Kernel].holdsSlots;
+  algorithm !== undefined && ALGORITHMS.includes(algorithm) && countsSlots(algorithm);
 
 /** Parses a publication. The result is empty if the instance has ended in the meantime, or cannot be read. */
 export function parseInstance(id: string, text: unknown): Instance[] {

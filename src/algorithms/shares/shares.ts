@@ -80,8 +80,6 @@ export class SharesColumn extends MemoryColumn<SharesParams> {
 export const shares: AlgorithmDefinition<SharesParams> = {
   tag: 'f1',
   names: {},
-  holdsSlots: false,
-  drains: false,
   luaParams: { limit: 5, segment: 5, segments: 1, weight: 2 },
   compile(what, given) {
     const { params, ...compiled } = slidingWindow.compile(what, given);

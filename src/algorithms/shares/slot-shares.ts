@@ -293,8 +293,6 @@ export class SlotSharesColumn extends MemoryColumn<SlotSharesParams> {
 export const slotShares: AlgorithmDefinition<SlotSharesParams> = {
   tag: 'h1',
   names: {},
-  holdsSlots: false,
-  drains: false,
   luaParams: { lease: 5, weight: 2 },
   compile(what, given) {
     checkInteger(`${what}.limit`, given.limit, 1, MAX_SLOTS);

@@ -1,7 +1,7 @@
 import { performance } from '../../common/real-time.js';
 import type { Verdict } from '../../common/decision.js';
 import { costAt } from '../../contract/costs.js';
-import type { PolicySet, Query } from '../../contract/store.js';
+import type { LeaseChange, PolicySet, Query, Store } from '../../contract/store.js';
 
 interface Lease {
   readonly units: number;
@@ -54,6 +54,13 @@ export class ProcessSlots {
     const since = this.#clock();
     this.#leases.set(lease, { units, since, until: since + ms });
     if (this.#leases.size >= this.#look) this.#dropEnded();
+  }
+
+  /** Releases or renews slots in a store, too. @returns false if they were no longer held */
+  async change(store: Pick<Store, 'lease'>, change: LeaseChange): Promise<boolean> {
+    if (change.action === 'release') this.release(change.lease);
+    else this.renew(change.lease, change.set);
+    return store.lease(change);
   }
 
   release(lease: string): void {

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { SLOT_SHARES_KERNEL } from '../../algorithms/index.js';
 import { lazy } from '../../common/lazy.js';
-import { holdsSlots, type Query, type Subject } from '../../contract/store.js';
+import { holdsSlots, type LeaseChange, type Query, type Subject } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
 import { text } from '../layout.js';
 
@@ -20,6 +20,11 @@ let leases = 0;
 /** A new name for the slots of a request. */
 export const newLease = (subject: Subject): string =>
   `${leasePrefix()}${(leases++).toString(36)}${leaseTag(subject)}`;
+
+/** Gives back the slots that a query took. */
+export function releaseOf({ set, key, cost, costs, lease }: Query): LeaseChange {
+  return { set, key, cost, costs, lease, action: 'release', degraded: undefined };
+}
 
 /** The end of the names of a tenant's leases, by which stores count the slots of each tenant. Empty unless slots are shared. */
 export function leaseTag({ set, key }: Subject): string {

@@ -11,7 +11,7 @@ import { History } from './history.js';
 import { MINUTE_MS } from './times.js';
 import { LatencyHistogram } from './latency-histogram.js';
 import type { Counted, CountSink, StoreHealth } from './sink.js';
-import { UsedKeys } from './used-keys.js';
+import { UsedKeys } from './use-histogram.js';
 import { LimiterCounts, type CountedLimiter } from './traffic-counts.js';
 
 /** Counts of decisions, for operators. */

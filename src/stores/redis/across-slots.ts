@@ -29,8 +29,8 @@ import {
 } from '../../contract/store.js';
 import { refusal } from '../../contract/together.js';
 import { countsAttempts } from '../../features/attempts/attempts.js';
-import { bansByDenials } from '../../features/bans/ban-steps.js';
-import { hasBan } from '../../features/bans/ban-steps.js';
+import { bansByDenials, hasBan } from '../../features/bans/ban-steps.js';
+import { releaseOf } from '../../features/slots/slots.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { PartCalls } from './part-calls.js';
@@ -170,20 +170,19 @@ export class AcrossSlots implements ByOneKey {
     replies: readonly Reply[],
     denied: number,
   ): Promise<void> {
-    const { cost, peek, lease } = query;
+    const { cost, peek } = query;
     if (peek || cost === 0) return;
     await Promise.all(
       parts.flatMap((part, i) => {
         const reply = replies[i];
         if (!reply || i === denied) return [];
-        const subject = { set: part.set, key: part.keyOf(query.key), degraded: undefined };
-        const costs = costsOfPart(query, part.at);
-        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(costs, n) : 0));
+        const own = queryOf(query, part);
+        const { set, key } = own;
+        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(own, n) : 0));
         const returned: Promise<unknown>[] = [
-          this.#store.adjust({ ...subject, units, charged: chargedOf(reply) }),
+          this.#store.adjust({ set, key, degraded: undefined, units, charged: chargedOf(reply) }),
         ];
-        if (holdsSlots(part.set))
-          returned.push(this.#store.lease({ ...subject, ...costs, lease, action: 'release' }));
+        if (own.lease !== '') returned.push(this.#store.lease(releaseOf(own)));
         return returned.map((each) =>
           inBackground('The charge of a denied request was not given back', each),
         );

@@ -15,27 +15,23 @@ import { Shares } from './shares.js';
  */
 export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {
   const kind = kindOf(query);
-  if (kind === 0) return decideNow(places, query, now, step);
-  const features = featuresOf(query.set, kind);
-  for (const feature of features) {
-    const answer = feature.before?.(places, query, now);
-    if (answer) return answer;
+  const asked = kind === 0 ? undefined : featuresOf(query.set, kind);
+  if (asked) {
+    for (const feature of asked) {
+      const answer = feature.before?.(places, query, now);
+      if (answer) return answer;
+    }
   }
-  let reply = decideNow(places, query, now, step);
-  for (const feature of features) reply = feature.after?.(places, query, reply) ?? reply;
-  return reply;
-}
-
-function decideNow(places: readonly Place[], query: Query, now: number, step: number): Reply {
   const hasFeatures = places[0]!.features.length > 0;
   const changes = hasFeatures ? correct(places, query.set) : undefined;
-  if (changes) return { ...unanswered(now, step), ...changes };
+  let reply: Reply;
+  if (changes) reply = { ...unanswered(now, step), ...changes };
   // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
-  const reply =
-    places.length === 1
-      ? decideByOne(places[0]!, query, now, step)
-      : decideBySeveral(places, query, now, step);
-  return hasFeatures && reply.verdicts.length > 0 ? complete(places, reply) : reply;
+  else if (places.length === 1) reply = decideByOne(places[0]!, query, now, step);
+  else reply = decideBySeveral(places, query, now, step);
+  if (hasFeatures && !changes && reply.verdicts.length > 0) reply = complete(places, reply);
+  if (asked) for (const feature of asked) reply = feature.after?.(places, query, reply) ?? reply;
+  return reply;
 }
 
 function correct(places: readonly Place[], set: PolicySet): Partial<Reply> | undefined {

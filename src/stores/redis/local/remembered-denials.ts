@@ -1,7 +1,6 @@
 import { sharedOf } from '../../../contract/shares.js';
 import { afterAttempts, countsAttempts, nextAttempt } from '../../../features/attempts/attempts.js';
-import { bansByDenials } from '../../../features/bans/ban-steps.js';
-import { hasBan } from '../../../features/bans/ban-steps.js';
+import { bansByDenials, hasBan } from '../../../features/bans/ban-steps.js';
 import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
