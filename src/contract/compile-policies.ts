@@ -35,8 +35,7 @@ export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
 export const drains = (algorithm: string): boolean => traitsOf(KINDS.get(algorithm)!.kernel).drains;
 
 /** Whether a policy with the algorithm counts slots, which are returned, instead of units. @param algorithm its name */
-export const countsSlots = (algorithm: string): boolean =>
-  traitsOf(KINDS.get(algorithm)!.kernel).holdsSlots;
+export const countsSlots = (algorithm: string): boolean => traitsOf(KINDS.get(algorithm)!.kernel).holdsSlots;
 
 /** The fields of policies of all algorithms. Adapters use this list to find an inline policy in their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
