@@ -12,7 +12,7 @@ import type { StateSummary } from '../stores/state/saved-state.js';
 import { localBans, type BanSource } from './ban-source.js';
 import { localOverrides, type OverrideSource, type OwnedRecord } from './override-source.js';
 import { Published } from './published.js';
-import type { ChangeLog, CrossingSource, FoundKey, Owner, Search, State, StateSettings } from './state.js';
+import type { ChangeLog, FoundKey, Owner, Search, State, StateSettings } from './state.js';
 import { unlogged, type Origin } from './unlogged.js';
 
 const KEYS_PER_STEP = 500;
@@ -34,7 +34,7 @@ export interface ListedRow {
 /** State of which a row has the whole state of a key: in memory, in a file, or in a table. */
 export abstract class LocalState implements State {
   abstract readonly kind: 'sqlite' | 'postgres' | 'memory';
-  abstract readonly crossings: CrossingSource;
+  abstract readonly crossings: State['crossings'];
   readonly timeout: number;
   readonly log: ChangeLog = {
     add: async (change) => {

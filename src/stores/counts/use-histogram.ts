@@ -115,7 +115,8 @@ export class UseHistogram {
       }
       if (!isNew || level < 0) continue;
       let own = this.#policies.get(name);
-      if (!own) this.#policies.set(name, (own = { levels: noUse(), keys: this.#used.of(this.#limiter, name) }));
+      if (!own)
+        this.#policies.set(name, (own = { levels: noUse(), keys: this.#used.of(this.#limiter, name) }));
       const before = this.#used.raise(own.keys, key, window, level);
       for (let each = before + 1; each <= level; each++) own.levels[each]!++;
     }
