@@ -24,7 +24,7 @@ import { AcrossSlots, checkSlots, isAcross, needsSeveralSlots, warnOfHiddenClust
 import { Batcher, type Batch } from './calls/batch.js';
 import * as operations from './calls/operations.js';
 import { DEADLINE, Plans } from './calls/plans.js';
-import { ScriptCalls } from './calls/script-calls.js';
+import { ScriptCalls, Sending } from './calls/script-calls.js';
 import { decode, pushCosts } from './calls/wire.js';
 import type { Commands, Done } from './clients/commands.js';
 import { RememberedDenials } from './local/remembered-denials.js';
@@ -237,13 +237,14 @@ export class RedisStore implements Store {
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);
     const { senders } = plan;
-    if ((!plan.moves && senders.length === 0) || tries === MAX_REPETITIONS) return calls.send(call, done);
-    calls.send(call, (error, reply) => {
+    if ((!plan.moves && senders.length === 0) || tries === MAX_REPETITIONS)
+      return new Sending(calls, call, done).write();
+    new Sending(calls, call, (error, reply) => {
       const learns =
         error && (this.#plans.learnsTime(error) || senders.some((sender) => sender.learns(error)));
       if (learns) this.#send(batch, done, tries + 1);
       else done(error, reply);
-    });
+    }).write();
   };
 
   adjust(change: ChargeChange): Promise<ChangeReply> {
