@@ -2,6 +2,7 @@ import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.j
 import { isOfFeature } from '../features/features.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
 import { ONE_UNIT } from '../contract/costs.js';
+import { isUndecided } from '../contract/reply.js';
 import { lookOf, type PolicySet } from '../contract/store.js';
 import { bansOf } from './ban-finds.js';
 import { DeniedNow } from './denied-now.js';
@@ -241,14 +242,11 @@ export class KeyFinder {
       const { key: text } = key.owner;
       const who = typeof text === 'string' ? text : text.hash;
       const decision =
-        reply.clientChanges || isOfOtherKind
+        isUndecided(reply) || isOfOtherKind
           ? await this.#decisionOf(known, key)
           : conclude(lookOf({ set, key: who }, ONE_UNIT), reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
-      const find = verdictFind(
-        decision,
-        isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
-      );
+      const find = verdictFind(decision, isOfOtherKind || isUndecided(reply) || reply.limits !== undefined);
       const states = statesOf(decision);
       return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find, states }];
     });

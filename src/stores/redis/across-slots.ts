@@ -13,6 +13,7 @@ import {
 import {
   chargedOf,
   marksOf,
+  isUndecided,
   replyWith,
   type ChangeReply,
   type Reply,
@@ -122,7 +123,7 @@ export class AcrossSlots implements ByOneKey {
       // If the key is banned, the other parts are only looked at.
       for (const i of inOrder(parts)) {
         const reply = await this.#decide(query, parts[i]!, calls);
-        if (reply.clientChanges) {
+        if (isUndecided(reply)) {
           await this.#giveBack(query, parts, replies, i);
           return reply;
         }
@@ -147,7 +148,7 @@ export class AcrossSlots implements ByOneKey {
     const looks = parts.map(async (part, i) => (i === denied ? denial : this.#decide(look, part, calls)));
     try {
       const replies = await Promise.all(looks);
-      const behind = replies.find(({ clientChanges }) => clientChanges);
+      const behind = replies.find(isUndecided);
       return behind ?? { ...merged(parts, replies), ban: denial.ban };
     } catch (error) {
       // A ban denies even while the server of another key is down.
@@ -232,7 +233,7 @@ export class AcrossSlots implements ByOneKey {
 
   async usage(subject: Subject): Promise<UsageReply> {
     const replies = await this.#askAll(subject, (part) => this.#store.usage(part));
-    const behind = replies.find(({ clientChanges }) => clientChanges);
+    const behind = replies.find(isUndecided);
     if (behind) return behind;
     const ban = Math.max(...replies.map((reply) => reply.ban));
     const records = Object.assign({}, ...replies.map((reply) => reply.records)) as UsageReply['records'];

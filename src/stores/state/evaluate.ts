@@ -1,7 +1,7 @@
 import type { MemoryColumn, SlotColumn } from '../../algorithms/index.js';
 import { costAt, costsOfPart, NO_COSTS, type Costs } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { unanswered, type Reply, type UsageReply } from '../../contract/reply.js';
+import { replyWith, unanswered, type Reply, type UsageReply } from '../../contract/reply.js';
 import type { PolicySet, Query, Subject } from '../../contract/store.js';
 import { addVerdict, admits, nextWait, soleVerdict } from '../../contract/verdicts.js';
 import { sharedOf } from '../../contract/shares.js';
@@ -61,8 +61,8 @@ export function usage(
 ): UsageReply {
   const changes = correct(places, set);
   if (changes) return { ...unanswered(now, step), records: {}, ...changes };
-  const ban = refusedFor(places, now, false);
-  const reply = lookOnly(places, { set, key, ...NO_COSTS }, { now, step, ban });
+  const left = refusedFor(places, now, false);
+  const reply = lookOnly(places, { set, key, ...NO_COSTS }, { now, step, left });
   const fields = places[0]!.features.map((feature) => feature.usage?.(places));
   return Object.assign({ ...reply, records: {} }, ...fields) as UsageReply;
 }
@@ -71,21 +71,20 @@ export function usage(
 function lookOnly(
   places: readonly Place[],
   asked: Subject & Costs & Pick<Query, 'weight'>,
-  answer: Omit<Reply, 'verdicts'>,
+  { now, step, left }: Pick<Reply, 'now' | 'step'> & { readonly left: number },
 ): Reply {
-  const { now, step } = answer;
   const costsOf = ({ part }: Place): Costs => (asked.costs ? costsOfPart(asked, part.at) : asked);
   for (const place of places) look(place, costsOf(place), now, false);
   report(places, costsOf, now);
   if (sharedOf(asked.set).length > 0) new Shares(places, { ...asked, peek: true }, now, step).report(false);
-  return { ...answer, verdicts: verdictsOf(columnsOf(places)) };
+  return replyWith(verdictsOf(columnsOf(places)), now, step, left);
 }
 
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {
   const { peek } = query;
   // A loop over an empty list is not free.
   const left = place.features.length > 0 ? refusedAt(place, now, !peek) : 0;
-  if (left > 0) return lookOnly([place], query, { now, step, ban: left });
+  if (left > 0) return lookOnly([place], query, { now, step, left });
   const admitted = look(place, query, now, !peek);
   const outcome = admitted ? 'admitted' : 'denied';
   const full = place.row === 0 ? makeRoom(place, query, outcome, now) : undefined;
@@ -98,7 +97,7 @@ function decideByOne(place: Place, query: Query, now: number, step: number): Rep
 function decideBySeveral(places: readonly Place[], query: Query, now: number, step: number): Reply {
   const { set, peek } = query;
   const left = refusedFor(places, now, !peek);
-  if (left > 0) return lookOnly(places, query, { now, step, ban: left });
+  if (left > 0) return lookOnly(places, query, { now, step, left });
   const costsOf = ({ part }: Place): Costs => (query.costs ? costsOfPart(query, part.at) : query);
   let admitted = true;
   // The places whose policies deny. A tenant's share depends on other tenants, and never counts as a denial.
@@ -126,7 +125,7 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
   }
   report(places, costsOf, now);
   shares?.report(admitted);
-  const reply = { now, step, ban: started, verdicts: verdictsOf(columnsOf(places)) };
+  const reply = replyWith(verdictsOf(columnsOf(places)), now, step, started);
   return full === undefined ? reply : { ...reply, full };
 }
 

@@ -2,7 +2,7 @@ import { inBackground } from '../../../common/background.js';
 import { Eventual } from '../../../common/eventual.js';
 import { performance } from '../../../common/real-time.js';
 import { NO_COSTS } from '../../../contract/costs.js';
-import type { Reply } from '../../../contract/reply.js';
+import { isUndecided, type Reply } from '../../../contract/reply.js';
 import {
   isPromise,
   lookOf,
@@ -220,9 +220,9 @@ export class HotKey {
    * @returns whether the reply admits
    */
   learn(set: PolicySet, reply: Reply, units: number, at?: readonly number[]): boolean {
-    const { verdicts, limits, clientChanges } = reply;
+    const { verdicts, limits } = reply;
     // If an override changes the limits of a key, only the store decides.
-    if (limits !== undefined || clientChanges !== undefined) this.stop();
+    if (limits !== undefined || isUndecided(reply)) this.stop();
     return verdicts.length > 0 && this.#size.learn(set, verdicts, units, at);
   }
 
