@@ -103,6 +103,8 @@ export interface Feature {
   after?(places: readonly Place[], query: Query, reply: Reply): Reply;
   /** Whether a charge may be changed. If not, the store only looks. */
   mayChange?(places: readonly Place[], change: ChargeChange, now: number): boolean;
+  /** Runs before a charge to the i-th policy. */
+  charges?(place: Place, i: number, query: Query): void;
   /** Runs after a charge to the i-th policy, whose column has the verdict. @param before the units that remained before */
   charged?(place: Place, i: number, before: number, now: number): void;
   /** Whether a policy is charged for a request that another policy denies. In Lua the sections `charges` and `due`. */

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { SLOT_SHARES_KERNEL } from '../../algorithms/index.js';
+import { SLOT_SHARES_KERNEL, type SlotColumn } from '../../algorithms/index.js';
 import { lazy } from '../../common/lazy.js';
 import { holdsSlots, type LeaseChange, type Query, type Subject } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
@@ -11,6 +11,9 @@ export const slots: Feature = {
   appliesTo: holdsSlots,
   isInLooks: true,
   requestArgs: { lease: text((query: Query) => query.lease || leaseTag(query)) },
+  charges({ columns, policies }, i, { lease }) {
+    if (policies[i]!.traits.holdsSlots) (columns[i] as SlotColumn).lease = lease;
+  },
 };
 
 /** The first part of the names of this process' slots. A number follows. */

@@ -1,4 +1,4 @@
-import type { MemoryColumn, SlotColumn } from '../../algorithms/index.js';
+import type { MemoryColumn } from '../../algorithms/index.js';
 import { costAt, costsOfPart, NO_COSTS, type Costs } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { replyWith, unanswered, type Reply, type UsageReply } from '../../contract/reply.js';
@@ -194,12 +194,11 @@ function charge(place: Place, query: Query, outcome: Outcome, now: number): numb
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
     const policy = policies[i]!;
-    const { params, traits } = policy;
     const cost = query.costs === undefined ? query.cost : query.costs[i]!;
     // A shadow that would deny charges nothing, like a policy that denies.
     if (cost === 0 || !admits(column.wait) || !(isAdmitted || chargesDenied(features, policy))) continue;
-    if (traits.holdsSlots) (column as SlotColumn).lease = query.lease;
-    column.commit(row, params, cost, now);
+    if (features.length > 0) for (const feature of features) feature.charges?.(place, i, query);
+    column.commit(row, policy.params, cost, now);
     if (!isAdmitted) for (const feature of features) feature.chargedDenied?.(place, i, cost, now);
     if (features.length > 0)
       for (const feature of features) feature.charged?.(place, i, column.remaining + cost, now);
