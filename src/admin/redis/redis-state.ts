@@ -67,7 +67,7 @@ export class RedisState implements State {
   openStore(undoes?: string): Store {
     const store = new RedisStore(this.#calls.commands, {
       ...{ prefix: this.#prefix, hashing: this.#hashing, clock: this.#calls.clock },
-      ...{ localDenials: undefined, publish: undefined, sample: undefined, thresholds: false },
+      ...{ localDenials: undefined, publish: undefined, sample: undefined, stream: false },
     });
     return unlogged(store, this.#origin, true, undoes);
   }

@@ -17,7 +17,7 @@ import { banCall } from '../../features/bans/bans.js';
 import { answered, featuresOf, kindOf, needsStore } from '../../features/features.js';
 import { ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
 import { overridesOn } from '../../features/overrides/redis-records.js';
-import { pushRequestArgs } from '../../features/layout.js';
+import { pushRequestArgs, type FeatureOptions } from '../../features/layout.js';
 import { resetChange } from '../journal.js';
 import { ownerTexts } from '../keys.js';
 import { AcrossSlots, checkSlots, isAcross, needsSeveralSlots, warnOfHiddenCluster } from './across-slots.js';
@@ -46,17 +46,14 @@ const MAX_RETURNS_PER_CALL = 32;
 const MAX_REPETITIONS = 2;
 
 /** The checked options of a store. */
-interface Settings {
+interface Settings extends FeatureOptions {
   readonly clock: Clock | undefined;
-  readonly prefix: string;
   /** ms, or `undefined` if denials are not remembered. */
   readonly localDenials: number | undefined;
   readonly publish: number | undefined;
   /** The key of one in so many decisions is counted. Undefined if decisions are not counted. */
   readonly sample: number | undefined;
   readonly hashing: KeyHashing;
-  /** Whether crossings of thresholds are appended to a stream. */
-  readonly thresholds: 'stream' | false;
 }
 
 /** Stores state in Redis or Valkey, and decides in one EVALSHA. `redisStore` creates it. */
@@ -83,14 +80,14 @@ export class RedisStore implements Store {
   readonly #stopListening: () => void;
 
   constructor(commands: Commands, settings: Settings) {
-    const { clock, prefix, localDenials, publish, sample, hashing, thresholds } = settings;
+    const { clock, prefix, localDenials, publish, sample, hashing, stream } = settings;
     const { text, mark } = hashing;
     this.whenReady = commands.whenReady.bind(commands);
     this.waitsFor = commands.waitsFor.bind(commands);
     this.#commands = commands;
     this.#stopListening = commands.listen();
     this.#clock = clock;
-    this.#plans = new Plans(prefix, text, clock, thresholds === 'stream');
+    this.#plans = new Plans(prefix, text, clock, stream);
     this.#denials = localDenials === undefined ? undefined : new RememberedDenials(localDenials);
     if (publish !== undefined)
       this.#publisher = new Publisher(this.#announced, commands, {

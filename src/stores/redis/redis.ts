@@ -141,7 +141,7 @@ export function storeOn(commands: Commands, options: RedisStoreOptions): Checkab
   }
   const connection = { commands, prefix, hashing, clock };
   const store = new RedisStore(commands, {
-    ...{ clock, prefix, hashing, thresholds },
+    ...{ clock, prefix, hashing, stream: thresholds === 'stream' },
     sample: (clock || commands.connectionless) && options.counts === undefined ? undefined : counts?.sample,
     // With a clock, both are off unless the user sets them. Over HTTP each publication would be a request.
     localDenials: clock && options.localDenials === undefined ? undefined : values.localDenials,
