@@ -301,7 +301,8 @@ export class Decider {
       this.reports.report(decision, atOnce, query);
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.slots.take(query, decision.policies);
-    if (reply.ban < 0 && query.set.freshBans) this.#forget(query);
+    // A ban by the substitute of a failing store ends with the failure, and the store's charges stay.
+    if (reply.ban < 0 && query.set.freshBans && !reply.degraded) this.#forget(query);
     if (isReported && this.reports.count && !query.peek) this.reports.count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.reports.warnOfCost(decision);
     return decision;

@@ -43,6 +43,14 @@ export function hasDoneNothing(error: HeadgateError, { until }: Call): boolean {
   return error.code === 'HEADGATE_STORE_AWAY' ? until === 0 : REFUSAL.test(wordsOf(error));
 }
 
+/** Errors of a user who may not run a command, or not on a key or a table. */
+const NOT_PERMITTED = /NOPERM|ACL failure|can't run this command|can't access|permission denied/i;
+
+/** Whether the server refused a call for lack of a permission. */
+export function isNotPermitted({ message, cause }: Error): boolean {
+  return NOT_PERMITTED.test(cause instanceof Error ? cause.message : message);
+}
+
 /** Whether a repeated call would fail again, because the server refuses this call. */
 export function failsAgain(error: HeadgateError): boolean {
   const words = wordsOf(error);

@@ -110,6 +110,46 @@ describe('a breaker', () => {
     assert.deepEqual([breaker.health.state, breaker.health.serversDown], ['up', ['c:3']]);
   });
 
+  it('of a server that refuses a limiter for a permission stops that limiter alone', () => {
+    const of = (name: string): Subject => ({ ...to('a:1'), set: { name } as PolicySet });
+    const isStopped = (name: string): boolean =>
+      breaker.downFor({ ...of(name), call: undefined }) !== undefined;
+    const refuse = (name: string): void => {
+      for (let i = 0; i < 6; i++) {
+        if (i === 4) time += 100;
+        const cause = new Error("ERR The user executing the script can't run this command or subcommand");
+        breaker.failure(of(name), new HeadgateError('HEADGATE_STORE_ERROR', 'refused', { cause }), prober);
+      }
+    };
+    breaker.warners.set({}, warn);
+    breaker.success(of('rate'), false);
+    refuse('jobs');
+    assert.deepEqual([isStopped('jobs'), isStopped('rate')], [true, false]);
+    breaker.success(of('rate'), false);
+    assert.deepEqual([breaker.health.serversDown, isStopped('jobs')], [[], false]);
+    refuse('jobs');
+    assert.deepEqual([breaker.health.serversDown, isStopped('rate')], [[], false], 'answers another limiter');
+    assert.match(warned.at(-1)!, /^HEADGATE_STORE_DOWN: The store refuses the limiter "jobs": refused/);
+    refuse('rate');
+    assert.deepEqual(
+      [breaker.health.serversDown, isStopped('jobs'), isStopped('rate')],
+      [['a:1'], true, true],
+    );
+    breaker.success(of('jobs'), false);
+    breaker.success(of('rate'), false);
+    refuse('jobs');
+    assert.deepEqual([isStopped('jobs'), isStopped('rate')], [true, false], 'nothing is remembered');
+  });
+
+  it('of another failure after a refusal stops every limiter', () => {
+    const of = (name: string): Subject => ({ ...to('a:1'), set: { name } as PolicySet });
+    for (const message of ['NOPERM this user', 'NOPERM this user', 'reset', 'reset', 'reset', 'reset']) {
+      time += 50;
+      breaker.failure(of('jobs'), new HeadgateError('HEADGATE_STORE_ERROR', message), prober);
+    }
+    assert.ok(breaker.downFor(of('rate')));
+  });
+
   it('forgets failures at the first answer, and counts those that were read too late', () => {
     breaker.failure(to('a:1'), new HeadgateError('HEADGATE_STORE_ERROR', 'away'), prober);
     breaker.answeredLate(to('a:1'));

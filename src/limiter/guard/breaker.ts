@@ -1,13 +1,14 @@
-import { withoutPage, type HeadgateError } from '../../common/errors.js';
+import { show, withoutPage, type HeadgateError } from '../../common/errors.js';
 import { oncePer } from '../../common/lazy.js';
 import { notifyUser, type Warn } from '../../common/warnings.js';
 import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import type { Health } from '../../contract/health.js';
 import { setsByDimension } from '../../contract/dimension-sets.js';
 import type { Store, Subject } from '../../contract/store.js';
-import { isLoss, isOfRequest, isRefused } from '../../stores/store-error.js';
+import { isLoss, isNotPermitted, isOfRequest, isRefused } from '../../stores/store-error.js';
 import { Circuit, type Prober } from './circuit.js';
 import { IdleProbes } from './idle-probes.js';
+import { Refusals } from './refusals.js';
 
 /**
  * Learns from calls whether a store is up, and which of its servers are down. The limiters of a store share a breaker. Failures before the
@@ -25,6 +26,7 @@ export class Breaker {
   readonly #store: Store;
   /** The circuit of each server that has failed since its last answer in time. */
   readonly #circuits = new Map<string | undefined, Circuit>();
+  readonly #refusals = new Refusals();
   #state: Health['state'] = 'up';
   #since = Date.now();
   #late = 0;
@@ -36,9 +38,17 @@ export class Breaker {
   /** The circuit because of which a subject's questions are not sent: the store's, or the circuit of a server with a key of the subject. */
   downFor(subject: Subject): Circuit | undefined {
     if (this.#circuits.size === 0) return undefined;
-    let down = this.#downAt(undefined);
-    for (const part of partsApart(subject)) down ??= this.#downAt(this.#store.serverOf?.(part));
+    let down = this.#stopping(undefined, subject);
+    for (const part of partsApart(subject)) down ??= this.#stopping(this.#store.serverOf?.(part), subject);
     return down?.takesQuestion() ? undefined : down;
+  }
+
+  /** A server that is down because it refuses limiters may answer another limiter. */
+  #stopping(server: string | undefined, { set }: Subject): Circuit | undefined {
+    const down = this.#downAt(server);
+    const mayAnswer =
+      down?.lastError && isNotPermitted(down.lastError) && !this.#refusals.has(server, set.name);
+    return mayAnswer ? undefined : down;
   }
 
   isDown(server: string | undefined): boolean {
@@ -62,6 +72,11 @@ export class Breaker {
       this.#circuits.set(server, made);
     }
     return circuit;
+  }
+
+  /** The circuit of the server that a question was sent to, if the server fails. */
+  failingFor({ call }: Subject): Circuit | undefined {
+    return this.#circuits.get(call?.server);
   }
 
   /** The servers to probe. `undefined` represents the only server of a store. */
@@ -89,14 +104,16 @@ export class Breaker {
   }
 
   /** Records an answer in time. @param late whether this process read the answer too late */
-  success({ call }: Subject, late: boolean): void {
+  success({ call, set }: Subject, late: boolean): void {
     if (late) this.#late++;
     this.answers++;
-    if (this.#circuits.size > 0) this.#answered([undefined, call?.server, ...(call?.answered ?? [])]);
+    if (this.#circuits.size > 0 || this.#refusals.size > 0)
+      this.#answered(set.name, [undefined, call?.server, ...(call?.answered ?? [])]);
   }
 
-  #answered(servers: readonly (string | undefined)[]): void {
+  #answered(limiter: string, servers: readonly (string | undefined)[]): void {
     for (const server of servers) {
+      this.#refusals.answer(server, limiter);
       const circuit = this.#circuits.get(server);
       this.#circuits.delete(server);
       circuit?.success();
@@ -109,8 +126,15 @@ export class Breaker {
     if (isLate || isOfRequest(error)) return this.success(subject, isLate);
     if (isRefused(error)) return;
     const { server, answered } = subject.call ?? {};
+    const { name } = subject.set;
     // Other servers may have answered parts of the question.
-    if (answered) this.#answered([...answered].filter((name) => name !== server));
+    if (answered)
+      this.#answered(
+        name,
+        [...answered].filter((other) => other !== server),
+      );
+    if (isNotPermitted(error) && this.#refusals.refuse(server, name))
+      return this.#tell(`refuses the limiter ${show(name)}`, error.message, name);
     this.circuitOf(subject).failure(error, subject, prober);
     if (isLoss(error)) {
       for (const warn of new Set(this.warners.values()))
@@ -136,12 +160,18 @@ export class Breaker {
   /** Warns, unless there is a listener or a subscriber. */
   #warn(what: string, { message }: HeadgateError): void {
     if (this.listeners.size > 0 || healthChannel.hasSubscribers || storeChannel.hasSubscribers) return;
+    this.#tell(what, message);
+  }
+
+  /** @param limiter the only limiter that the warning concerns */
+  #tell(what: string, message: string, limiter?: string): void {
     const details = [withoutPage(message), this.#store.waitsFor?.()].join(' ').trim();
     for (const warn of new Set(this.warners.values())) {
       warn(
         'HEADGATE_STORE_DOWN',
         `The store ${what}: ${details} Meanwhile the option onStoreError (compat: passOnStoreError, skipOnError) decides: each process limits by ` +
           'itself, nothing is limited, or requests fail. To handle each change yourself, subscribe to the channel headgate:health or pass onHealth.',
+        limiter,
       );
     }
   }

@@ -3,6 +3,7 @@ import { clearTimeout, performance, setTimeout, TIMERS_OUTLIVE_REQUESTS } from '
 import type { Subject } from '../../contract/store.js';
 import { Backlog } from './backlog.js';
 import {
+  MAX_LOCAL_BANS,
   MAX_PROBE_PAUSE_MS,
   MIN_FAILING_MS,
   MIN_FAILURES,
@@ -52,6 +53,7 @@ export class Circuit {
   lastError: HeadgateError | undefined;
   /** The refunds to make once the server is up. */
   readonly backlog = new Backlog(() => !this.down);
+  readonly #afterwards = new Set<() => void>();
   readonly #onChange: () => void;
   readonly #startTimer: typeof setTimeout;
   #failingSince = 0;
@@ -103,6 +105,18 @@ export class Circuit {
     this.failures = 0;
     this.lastError = undefined;
     if (this.down) this.#setDown(false);
+    for (const end of this.#afterwards) end();
+    this.#afterwards.clear();
+  }
+
+  /** Calls a function at the next answer in time. Of too many functions, the earliest are called now. */
+  afterwards(end: () => void): void {
+    for (const earliest of this.#afterwards) {
+      if (this.#afterwards.size < MAX_LOCAL_BANS) break;
+      this.#afterwards.delete(earliest);
+      earliest();
+    }
+    this.#afterwards.add(end);
   }
 
   failure(error: HeadgateError, failed: Subject, prober: Prober): void {

@@ -85,5 +85,8 @@ export const MAX_WAITING_REFUNDS = 10_000;
 
 export const MAX_CONCURRENT_REFUNDS = 64;
 
+/** The most bans by the substitute of a failing store that are remembered, to end with the failure. Beyond, the oldest ban ends at once. */
+export const MAX_LOCAL_BANS = 10_000;
+
 /** The pause before a failed refund is repeated while the store is up, ms. */
 export const REFUND_RETRY_MS = 200;

@@ -10,8 +10,10 @@ import type {
   PolicySet,
   Query,
   Store,
+  Subject,
 } from '../../contract/store.js';
 import { variant } from '../../contract/variant.js';
+import type { Circuit } from './circuit.js';
 
 /** The substitute of each store that is down. Limiters with the same name share their quota here, too. */
 const stores = new WeakMap<Store, Store>();
@@ -26,9 +28,27 @@ export class Local {
     this.#set = (set) => variant(set, 'local', () => localFields(set, share), share);
   }
 
-  decide(query: Query): Reply {
-    const reply = this.#store.decide({ ...query, set: this.#set(query.set) }) as Reply;
+  /** @param failing the circuit of the failing server. Absent if the process was late, or may not ask */
+  decide(query: Query, failing: Circuit | undefined): Reply {
+    const subject = { ...query, set: this.#set(query.set) };
+    const reply = this.#store.decide(subject) as Reply;
+    // Operators cannot end a ban that only this process knows, so it ends with the failure.
+    if (reply.ban < 0) {
+      const end = (): void => this.forgive(query);
+      if (failing) failing.afterwards(end);
+      else end();
+    }
     return { ...reply, degraded: 'local' };
+  }
+
+  /** Ends the ban of a key here, as an `unban` in the store does. */
+  forgive({ set, key }: Subject): void {
+    void stores.get(this.#of)?.ban({ set: this.#set(set), key }, 0, undefined, false);
+  }
+
+  /** Forgets the charges of a key here. */
+  reset({ set, key }: Subject): void {
+    void stores.get(this.#of)?.reset({ set: this.#set(set), key }, false);
   }
 
   adjust(change: ChargeChange): MaybePromise<ChangeReply> {

@@ -72,7 +72,7 @@ class StoreGuard implements Store, Asker {
     this.#idle = idleProbe(timeout);
     this.#decision = {
       decides: true,
-      instead: (query, error) => strategy.decide(query, error),
+      instead: (query, error) => strategy.decide(query, error, breaker.failingFor(query)),
       undo: (query, reply) => this.#undo(query, reply),
       lost: (query, error) => {
         if (!hasDoneNothing(error, query.call!) && !failsAgain(error)) this.#release(query);
@@ -210,6 +210,7 @@ class StoreGuard implements Store, Asker {
   }
 
   async reset(subject: Subject, isLogged?: boolean): Promise<void> {
+    this.#local.reset(subject);
     return this.#ask(subject, (question) => this.#store.reset(question, isLogged));
   }
 
@@ -218,6 +219,7 @@ class StoreGuard implements Store, Asker {
   }
 
   async ban(subject: Subject, duration: number, note?: ChangeNote): Promise<void> {
+    if (duration === 0) this.#local.forgive(subject);
     return this.#ask(subject, (question) => this.#store.ban(question, duration, note));
   }
 

@@ -10,20 +10,24 @@ export interface Strategy {
   /**
    * Decides in place of the store.
    *
-   * @param error the store's error, or undefined if the store was not asked, because `down` is down
+   * @param error the store's error, or undefined if the store was not asked
+   * @param failing the circuit of the server that fails or, without an error, is down
    * @throws the error, under 'throw'
    */
-  decide(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply;
+  decide(query: Query, error: HeadgateError | undefined, failing?: Circuit): Reply;
   /** Whether a request without the store's answer is turned away, so that a late charge must be given back. */
   readonly isTurnedAway: boolean;
 }
 
 export function strategyOf(mode: FailureValues['onStoreError'], local: Local): Strategy {
   if (mode === 'local')
-    return { isTurnedAway: false, decide: (query, error) => ({ ...local.decide(query), error }) };
+    return {
+      isTurnedAway: false,
+      decide: (query, error, failing) => ({ ...local.decide(query, failing), error }),
+    };
   if (mode === 'throw') {
-    const decide: Strategy['decide'] = (_, error, down) => {
-      throw error ?? down!.error();
+    const decide: Strategy['decide'] = (_, error, failing) => {
+      throw error ?? failing!.error();
     };
     return { isTurnedAway: true, decide };
   }

@@ -67,6 +67,24 @@ for (const kind of serverKinds) {
       await server.stop();
     });
 
+    it('a limiter that lacks a right leaves the others of its store alone', async () => {
+      await admin.call('ACL', 'SETUSER', 'headgate', '+@all', '-zadd', '-zcard', '-zcount', '-zrange');
+      const store = redisStore(user, { publish: false, counts: false });
+      const rate = createLimiter({ name: 'rate', store, limit: 1000, window: '1m' });
+      const jobs = createLimiter({ name: 'jobs', store, policies: 'concurrency 10/30s' });
+      const degraded: boolean[] = [];
+      for (let i = 0; i < 20; i++) {
+        for (let j = 0; j < 6; j++) await jobs.consume('j');
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        degraded.push((await rate.consume('k')).degraded);
+      }
+      assert.ok((await jobs.consume('j')).degraded);
+      assert.ok(!degraded.includes(true), degraded.join());
+      await Promise.all([rate.close(), jobs.close()]);
+      await admin.call('ACL', 'SETUSER', 'headgate', '+@all');
+      await admin.flushall();
+    });
+
     const lose = (command: string) => admin.call('ACL', 'SETUSER', 'headgate', '+@all', `-${command}`);
 
     async function expectTtls(when: string): Promise<void> {

@@ -1,12 +1,10 @@
 import { warnOfBackground } from '../../../common/background.js';
+import { isNotPermitted } from '../../store-error.js';
 import type { Commands, ScriptCall } from '../clients/commands.js';
 import { assemble, type ScriptName } from '../scripts.js';
 
 /** A deadline that never passes, for calls that do no harm if they are late. */
 export const NO_DEADLINE = String(Number.MAX_SAFE_INTEGER);
-
-/** Errors of an ACL that forbids a command or a key to the user. */
-const NOT_PERMITTED = /NOPERM|ACL failure|can't run this command|can't access/i;
 
 /**
  * Calls beside the decisions, for operators of the limiters. Callers do not wait for such calls, and errors are reported once. The calls are only
@@ -48,7 +46,7 @@ export class BestEffort {
       args: ['', ...args],
       deadline: () => NO_DEADLINE,
       done: (error, reply) => {
-        if (error !== undefined && NOT_PERMITTED.test(error.message)) this.#isPermitted = false;
+        if (error !== undefined && isNotPermitted(error)) this.#isPermitted = false;
         else if (error !== undefined) warnOfBackground(`The call ${this.#name} for operators failed`, error);
         done(error === undefined, reply);
       },
