@@ -47,7 +47,7 @@ export class Breaker {
   #stopping(server: string | undefined, { set }: Subject): Circuit | undefined {
     const down = this.#downAt(server);
     const mayAnswer =
-      down?.lastError && isNotPermitted(down.lastError) && !this.#refusals.has(server, set.name);
+      down?.lastError && isNotPermitted(down.lastError) && !this.#refusals.refuses(server, set.name);
     return mayAnswer ? undefined : down;
   }
 
