@@ -23,9 +23,7 @@ import { callable } from './shared-limits.js';
 import type { FoundKey, Search, State } from './state.js';
 import { tenantVerdicts, usesOf } from './tenant-use.js';
 
-/** The subject of a search. */
 export interface Wanted {
-  /** The scope, or `undefined` for all scopes. */
   readonly name: string | undefined;
   /** The limits by the limiter's name: of requests without a tier, and of each tier. */
   readonly limits: ReadonlyMap<string, readonly TierLimits[]>;

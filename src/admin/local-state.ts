@@ -74,7 +74,6 @@ export abstract class LocalState implements State {
 
   /** Whether the store counts decisions of this process. */
   protected abstract readonly isCounted: boolean;
-  /** The time by the store's clock. */
   abstract now(): MaybePromise<number>;
   protected abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (ListedRow | undefined)[]>;
   protected abstract rows(name: string | undefined): Iterable<ListedRow> | AsyncIterable<ListedRow>;

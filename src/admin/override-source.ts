@@ -3,7 +3,6 @@ import type { MaybePromise } from '../contract/store.js';
 
 export type OwnedRecord = readonly [owner: string, record: unknown];
 
-/** The overrides in one kind of store. */
 export interface OverrideSource {
   /** The records of keys and of all keys. */
   records(isWanted: (owner: string) => boolean): AsyncIterable<OwnedRecord>;

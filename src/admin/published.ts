@@ -36,13 +36,7 @@ export interface LimiterTraits {
   readonly sharesLimits: boolean;
 }
 
-interface Source {
-  /** The mark of the secret by which this state hashes keys. */
-  readonly mark: string | undefined;
-  /** Whether a missing limiter certainly does not exist in other processes. */
-  readonly isComplete: boolean;
-  /** The reason why publications cannot be read. */
-  readonly problem?: string | undefined;
+interface Source extends Pick<Published, 'mark' | 'isComplete'>, Partial<Pick<Published, 'problem'>> {
   /** The limiters that a database has, as a process made each last. */
   readonly stored?: readonly PublishedLimiter[];
 }

@@ -66,7 +66,6 @@ export interface ServerMemory {
 
 export interface CountSource {
   readonly text: KeyText;
-  /** The counts of the last minute. */
   read(): Promise<RecentCounts>;
   /** The counts of the last minutes, or of steps of ten minutes, of one limiter or of all. @param length MINUTE_MS or STEP_MS */
   minutes(count: number, length: number, name: string | undefined): Promise<MinutesByLimiter>;

@@ -130,7 +130,6 @@ export interface ByHand {
 /** The parts of a store for a sender. */
 export interface SenderParts {
   readonly prefix: string;
-  /** See `KeyMaker`. */
   readonly keys: { pushTagged(to: string[], key: Keys, tag: string): void };
   /** Whether the decisions are by `evaluate-single.lua`. */
   readonly single: boolean;
@@ -199,7 +198,6 @@ export interface Place {
   readonly row: number;
   /** The resets and refunds, by policy and key. */
   readonly histories: Histories;
-  /** The thresholds that were reported. */
   readonly marks: Marks;
   /** The record of an id, beside the state of this key. */
   idOf(subject: Subject, id: string): IdPlace;

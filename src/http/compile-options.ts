@@ -17,7 +17,6 @@ import { compileHeaders } from './quota-fields.js';
 import { compilePartitionKey } from './partition-key.js';
 import { OF_LIMITER, REQUEST_TABLE, hasQuota, type HttpOptions, type PoliciesOf } from './options.js';
 
-/** The options after validation, with all defaults. */
 export interface CompiledOptions<Req, Res> extends ReturnType<typeof compileAlone<Req, Res>> {
   readonly limiter: Limiter;
   /** Whether the limiter was created for the options and must be closed with the adapter. */

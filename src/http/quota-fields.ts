@@ -44,7 +44,6 @@ export type WriteHeaders = <Res>(
 interface Page {
   readonly decision: LimiterDecision;
   readonly texts: HeaderTexts;
-  /** As in `WriteHeaders`. */
   readonly stacked: boolean;
 }
 

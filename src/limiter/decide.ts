@@ -81,7 +81,6 @@ export class Decider {
   readonly #warn: Warn;
   #firstQuestion: FirstQuestion | undefined;
   readonly reports: Reports;
-  /** The decisions without the store. */
   readonly unasked: Unasked;
 
   constructor(setup: CheckedOptions, life: Lifetime) {

@@ -32,7 +32,6 @@ export function ignoreUnreadable(error: unknown): undefined {
 export class Calls {
   readonly commands: Commands;
   readonly prefix: string;
-  /** The time limit for an answer, ms. */
   readonly timeout: number;
   readonly #calls: ScriptCalls;
 

@@ -41,7 +41,6 @@ export class ProcessSlots {
     return size;
   }
 
-  /** Records the slots of a charged request. */
   take(query: Query, policies: readonly Verdict[]): void {
     const { lease, set } = query;
     let units = 0;

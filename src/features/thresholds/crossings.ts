@@ -37,7 +37,6 @@ export interface ReadCrossing extends StoredCrossing {
   readonly id: string;
 }
 
-/** The crossings of a store, for readers. */
 export interface CrossingSource {
   /** The crossings that a group of readers gets now. @param idle the time until the group gets the crossings again, ms */
   read(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;

@@ -145,7 +145,6 @@ export class Breaker {
     if (this.answers === 0) this.#warn('has not answered yet', error);
   }
 
-  /** Records an answer after the time limit. */
   answeredLate({ call }: Subject, wasProbe = false): void {
     this.#circuits.get(call?.server)?.answeredLate(wasProbe);
   }

@@ -36,7 +36,6 @@ const SEND_INTERVAL_MS = 1000;
 /** The time between two additions to the history, ms, because each field costs the server as much as a message. */
 const HISTORY_INTERVAL_MS = 5000;
 
-/** The store's settings that counting needs. */
 interface Settings {
   readonly sample: number;
   readonly text: KeyText;

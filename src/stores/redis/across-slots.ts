@@ -240,7 +240,6 @@ export class AcrossSlots implements ByOneKey {
     return { ...merged(setsByDimension(subject.set), replies), ban, records };
   }
 
-  /** Asks about each part at once. */
   #askAll<T>({ set, key, call }: Subject, ask: (part: Subject) => Promise<T>): Promise<T[]> {
     const calls = new PartCalls(call);
     const asked = setsByDimension(set).map((part) =>

@@ -45,7 +45,6 @@ const MAX_RETURNS_PER_CALL = 32;
 /** The most repetitions of a call after an instructive error: about the server's time, or one from which a sender learns. */
 const MAX_REPETITIONS = 2;
 
-/** The checked options of a store. */
 interface Settings extends FeatureOptions {
   readonly clock: Clock | undefined;
   /** ms, or `undefined` if denials are not remembered. */
@@ -258,7 +257,6 @@ export class RedisStore implements Store {
     return this.#run(subject, () => operations.usage(this.#plans, subject));
   }
 
-  /** Returns charges of several keys. */
   async giveBack(changes: readonly ChargeChange[], again = false): Promise<void> {
     const alone = changes.filter(({ set }) => featuresOf(set).some(({ isPerKey }) => isPerKey));
     const calls: Promise<unknown>[] = alone.map((change) => this.adjust(change));

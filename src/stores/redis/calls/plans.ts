@@ -38,7 +38,6 @@ export class Plans implements FeatureOptions {
   readonly #clock: Clock | undefined;
   /** The plans of sets, by the kind of the requests. */
   readonly #known: ((set: PolicySet) => Plan)[] = [];
-  /** See `SenderParts.memory`. */
   readonly #memory = new Map<string, number>();
   /** The server's clock minus this process' clock, ms. 0 until a call fails because of the difference. */
   #skew = 0;

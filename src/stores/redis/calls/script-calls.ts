@@ -262,7 +262,6 @@ export class StoreTime {
   }
 }
 
-/** The latest step of each test clock. */
 const steps = new WeakMap<Clock, number>();
 
 /** A step by a test clock. Steps in the same millisecond differ by their order in this process. @param count the count of questions */

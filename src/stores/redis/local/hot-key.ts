@@ -76,7 +76,6 @@ export class HotKey {
   readonly #keeping: Keeping;
   readonly #size: SliceSize;
   #slices: Slice[] = [];
-  /** Set while a slice is being charged. */
   #charging: Promise<unknown> | undefined;
   #pausedUntil = 0;
 
@@ -248,7 +247,6 @@ export class HotKey {
     return this.#slices.length > 0;
   }
 
-  /** Whether the key can be forgotten. */
   isCold(now: number): boolean {
     return this.#slices.length === 0 && !this.#charging && this.#size.isCold(now);
   }

@@ -168,7 +168,6 @@ export class RememberedDenials {
   }
 }
 
-/** The comparable form of a cost. */
 function textOf(cost: number, costs: readonly number[] | undefined): Denial['cost'] {
   return costs === undefined ? cost : costs.join();
 }

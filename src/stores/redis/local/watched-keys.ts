@@ -134,7 +134,6 @@ export class WatchedKeys {
     this.#shared.delete(id);
   }
 
-  /** Drops all slices of this store. */
   async close(): Promise<void> {
     clearTimeout(this.#cleaner);
     this.#cleaner = undefined;
