@@ -194,7 +194,7 @@ export class Shares {
     }
   }
 
-  /** The time until all other policies admit, with an attempt that this request was charged; or 0 if one of them never does. */
+  /** The time until the other policies admit, with the attempt that the request was charged; or 0 if a policy never does. */
   #waitElsewhere(): number {
     const waits = this.#others.map(({ column, policy }) => nextWait(column.wait, policy.attempts));
     return waits.includes(NEVER) ? 0 : Math.max(0, ...waits);
