@@ -14,7 +14,6 @@ export interface OverrideSource {
 /** The parts of a state whose rows have the whole state of a key. */
 interface LocalParts {
   now(): MaybePromise<number>;
-  /** The records of keys and of all keys. */
   records(): Iterable<OwnedRecord> | AsyncIterable<OwnedRecord>;
   /** The record of all keys of a limiter, empty if there is none. */
   recordOfAll(name: string): MaybePromise<string>;

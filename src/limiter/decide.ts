@@ -75,7 +75,6 @@ export class Decider {
   readonly #repetitions: Repetitions;
   /** Receives each answer of the store, reported or not. Undefined without `limitFetch`. */
   onAnswer: ((decision: LimiterDecision) => void) | undefined;
-  /** Whether the store decides in this process. */
   readonly #embedded: boolean;
   readonly #life: Lifetime;
   readonly #warn: Warn;

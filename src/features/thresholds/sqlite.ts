@@ -43,7 +43,12 @@ export function crossingsOf(write: Write): CrossingSource {
   return {
     read: (group, most, idle) =>
       write((database, now) => readCrossings(database, group, { most, idle, now })),
-    ack: (group, ids) => write((database) => ackCrossings(database, group, ids)),
+    ack: (reader, ids) =>
+      write((database) => {
+        for (const table of TABLES) database.run(table);
+        for (const id of ids)
+          database.run('DELETE FROM headgate_readers WHERE reader = ? AND id = ?', reader, Number(id));
+      }),
   };
 }
 
@@ -70,10 +75,4 @@ function readCrossings(
     id: String(id),
     ...(JSON.parse(entry) as StoredCrossing),
   }));
-}
-
-function ackCrossings(database: Statements, reader: string, ids: readonly string[]): void {
-  for (const table of TABLES) database.run(table);
-  for (const id of ids)
-    database.run('DELETE FROM headgate_readers WHERE reader = ? AND id = ?', reader, Number(id));
 }

@@ -177,7 +177,6 @@ function mostOf({ policies }: PolicySet): number {
   return most;
 }
 
-/** The furthest turn that the denying policy gives, ms ahead. */
 function aheadOf({ set, policy: decider }: LimiterDecision): number {
   return set.policies.find(({ name }) => name === decider)?.traits.aheadMs ?? 0;
 }

@@ -74,16 +74,11 @@ export class UsedKeys {
   }
 }
 
-interface PolicyUse {
-  readonly levels: number[];
-  readonly keys: ReturnType<UsedKeys['of']>;
-}
-
 /** Counts how many keys used each level of a policy, once per key and window. */
 export class UseHistogram {
   readonly #limiter: string;
   readonly #used: UsedKeys;
-  readonly #policies = new Map<string, PolicyUse>();
+  readonly #policies = new Map<string, { levels: number[]; keys: ReturnType<UsedKeys['of']> }>();
 
   constructor(limiter: string, used: UsedKeys) {
     this.#limiter = limiter;

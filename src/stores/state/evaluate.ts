@@ -29,7 +29,8 @@ export function decide(places: readonly Place[], query: Query, now: number, step
   // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
   else if (places.length === 1) reply = decideByOne(places[0]!, query, now, step);
   else reply = decideBySeveral(places, query, now, step);
-  if (hasFeatures && !changes && reply.verdicts.length > 0) reply = complete(places, reply);
+  if (hasFeatures && !changes && reply.verdicts.length > 0)
+    for (const feature of places[0]!.features) reply = feature.verdicts?.(places, reply) ?? reply;
   if (asked) for (const feature of asked) reply = feature.after?.(places, query, reply) ?? reply;
   return reply;
 }
@@ -40,12 +41,6 @@ function correct(places: readonly Place[], set: PolicySet): Partial<Reply> | und
     if (changes) return changes;
   }
   return undefined;
-}
-
-function complete(places: readonly Place[], reply: Reply): Reply {
-  let answer = reply;
-  for (const feature of places[0]!.features) answer = feature.verdicts?.(places, answer) ?? answer;
-  return answer;
 }
 
 /** Runs once the waits are in the columns. */
