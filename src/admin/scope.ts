@@ -117,7 +117,6 @@ export function notNoted(why: string | undefined): AdminWarning | undefined {
   return { code: 'NOT_NOTED', message: `the change is in force, but neither indexed nor logged: ${why}` };
 }
 
-/** Subjects, and a warning about them. */
 interface Read {
   readonly subjects: readonly Subject[];
   readonly warning: AdminWarning | undefined;

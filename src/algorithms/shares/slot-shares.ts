@@ -31,7 +31,6 @@ export type Tenant = readonly [
   wanted: number,
 ];
 
-/** A part of the demand for slots. */
 interface Demand {
   readonly tag: string;
   readonly weight: number;

@@ -84,7 +84,6 @@ export class AskSchedule {
     this.#notBefore = this.#deniedUntil = 0;
   }
 
-  /** Ends a sleep at its time. */
   awake(): void {
     if (this.#deniedUntil < this.#notBefore + 1) this.#deniedUntil = 0;
     this.#notBefore = 0;

@@ -181,7 +181,6 @@ export class Traffic {
     if (this.#announced.size === 0) this.flush(true);
   }
 
-  /** Sends what is left, and stops. */
   close(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
