@@ -57,6 +57,8 @@ export interface Feature {
   readonly lastOfLooks?: { readonly tag: string; readonly arg: string };
   /** The tag of an entry in the state of a key, if the tag does not begin with a capital letter. */
   readonly entryTag?: string;
+  /** The scripts that only the feature needs, beside those of `byHand`. */
+  readonly scripts?: readonly string[];
   /** For features that operators change by hand: see `ByHand`. */
   readonly byHand?: ByHand;
   /** Whether a call can return charges of one key only. */

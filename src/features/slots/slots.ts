@@ -10,6 +10,7 @@ export const slots: Feature = {
   name: 'slots',
   appliesTo: holdsSlots,
   isInLooks: true,
+  scripts: ['lease'],
   requestArgs: { lease: text((query: Query) => query.lease || leaseTag(query)) },
   charges({ columns, policies }, i, { lease }) {
     if (policies[i]!.traits.holdsSlots) (columns[i] as SlotColumn).lease = lease;

@@ -31,7 +31,7 @@ const commands = [
 ].filter((command) => command !== 'TIME');
 
 /** The scripts beside the decisions: their keys, and their arguments after the deadline. */
-const asides: Readonly<Partial<Record<ScriptName, readonly [keys: string[], args: string[]][]>>> = {
+const asides: Readonly<Record<ScriptName, readonly [keys: string[], args: string[]][]>> = {
   publish: [
     [
       ['hg:{limiters}', 'hg:{limiters}:me'],

@@ -131,7 +131,7 @@ function decisions(kernels: readonly AnyKernel[], parts: readonly ScriptPart[] =
 const holdsSlots = (kernel: AnyKernel): boolean => 'lease' in luaFiles[kernel]!;
 
 function changesByHand({ byHand }: (typeof CHANGED_BY_HAND)[number]): Script[] {
-  return byHand.scripts.map((name) => assemble(name as ScriptName));
+  return byHand.scripts.map((name) => assemble(name));
 }
 
 /** The stream of crossings: its writers, and its readers. */
