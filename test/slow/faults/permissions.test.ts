@@ -135,7 +135,7 @@ for (const kind of serverKinds) {
 
     for (const [name, calls] of Object.entries(asides)) {
       it(`${name} leaves no key without a TTL, whatever is refused`, async () => {
-        const { source } = assemble(name as ScriptName);
+        const { source } = assemble(name);
         for (const command of commands) {
           await lose(command);
           for (const [keys, args] of calls)
