@@ -308,6 +308,11 @@ export interface AppliedOverrides {
   readonly from?: number;
 }
 
+/** The text of a dimension, or ''. A dimension may have the name of a member of every object, such as `constructor`. */
+export function textOfDimension(texts: Readonly<Record<string, string>>, dimension: string): string {
+  return Object.hasOwn(texts, dimension) ? texts[dimension]! : '';
+}
+
 /** The policies are as configured: no override is applied. */
 export const AS_CONFIGURED: AppliedOverrides = Object.freeze({ revisions: Object.freeze({}), all: '' });
 

@@ -124,7 +124,7 @@ export class LiveLimits {
     // Questions by a plan without a limit read no record, so a key's other tier would be unknown.
     if (own === set && set.policies.length > 0) return set;
     const unread = this.#unreadBy(own).filter((by) =>
-      typeof key === 'string' ? by === DEFAULT_DIMENSION : key[by] !== undefined,
+      typeof key === 'string' ? by === DEFAULT_DIMENSION : Object.hasOwn(key, by) && key[by] !== undefined,
     );
     if (unread.length === 0) return own;
     const subject = this.#subjectOf(key);

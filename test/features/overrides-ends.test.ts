@@ -36,6 +36,18 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await expectExact(limiter, clock, 'k')).to.equal(1000);
     });
 
+    it("counts by the store's clock if a plan without a limit follows, also beside a process that is ahead", async () => {
+      const { clock, limiter } = make({ tiers: { free: 'fixed-window 2/1m', ent: 'unlimited' } });
+      await limiter.override('k', { tier: 'free' }, { for: '5s' });
+      for (let i = 0; i < 2; i++) await limiter.consume('k', { tier: 'ent' });
+      const { now } = Date;
+      Date.now = () => clock.now + 60_000;
+      const denial = await limiter.consume('k', { tier: 'ent' }).finally(() => (Date.now = now));
+      expect(denial).to.include({ allowed: false, retryAfterMs: 5000 });
+      clock.advance('5s');
+      expect((await limiter.consume('k', { tier: 'ent' })).allowed).to.equal(true);
+    });
+
     it('counts what was charged to the configured policy before', async () => {
       const { clock, limiter } = make({ policies: 'fixed-window 2/10s' });
       await limiter.consume('k', { cost: 2 });

@@ -108,6 +108,17 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await one.peek('a')).allowed).to.be.true;
     });
 
+    it('a dimension may have the name of a member of every object', async () => {
+      const { limiter } = make({ policies: ['a=fixed-window 5/1m', 'c=fixed-window 5/1m by constructor'] });
+      expect(await limiter.consume('k')).to.include({ allowed: true, remaining: 4 });
+      await limiter.override({ constructor: 'x' }, { c: { limit: 1 } });
+      const own = { key: 'k', constructor: 'x' } as never;
+      expect((await limiter.consume(own)).policies[1]).to.include({ limit: 1, remaining: 0 });
+      expect(await limiter.consume(own)).to.include({ allowed: false });
+      expect((await limiter.usage(own)).policies).to.have.length(2);
+      expect(await limiter.overrideOf({ constructor: 'x' })).to.have.property('change');
+    });
+
     it("a banned key's decision shows the limit in force", async () => {
       const { limiter } = make({ limit: 1, window: '1m', ban: {} });
       await limiter.override('x', { limit: 10 });

@@ -1,6 +1,12 @@
 import type { MemoryColumn } from '../../algorithms/index.js';
 import { costAt, type Costs } from '../../contract/costs.js';
-import { clientChangeOf, parseRecord, revisionIn, type OverrideRecord } from '../../contract/overrides.js';
+import {
+  clientChangeOf,
+  parseRecord,
+  revisionIn,
+  textOfDimension,
+  type OverrideRecord,
+} from '../../contract/overrides.js';
 import type { Reply, UsageReply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
 import { admits, attemptWait, NEVER, nextWait } from '../../contract/verdicts.js';
@@ -30,7 +36,7 @@ export function clientChanges(
   for (const { part, limits } of places) {
     if (part.set.policies.length === 0) continue;
     const entry = limits?.entry;
-    const revision = set.overrides!.revisions[part.name] ?? '';
+    const revision = textOfDimension(set.overrides!.revisions, part.name);
     if (revisionIn(entry, revision) !== revision) differ = true;
     changes[part.name] = clientChangeOf(entry, revision);
   }

@@ -1,5 +1,11 @@
 import { performance } from '../../common/real-time.js';
-import { AS_CONFIGURED, isAsConfigured, OVERRIDE_TAG, recordDimensions } from '../../contract/overrides.js';
+import {
+  AS_CONFIGURED,
+  isAsConfigured,
+  OVERRIDE_TAG,
+  recordDimensions,
+  textOfDimension,
+} from '../../contract/overrides.js';
 import type { PolicySet, Query } from '../../contract/store.js';
 import type { Sender, SenderParts } from '../feature.js';
 import { overriddenKey } from './record-keys.js';
@@ -30,7 +36,7 @@ export class SentRecords implements Sender {
     this.#flag = overriddenKey(prefix, set.name);
     this.#keys = keys;
     this.#always = !isAsConfigured(applied);
-    const revision = applied.revisions[recordDimensions(set)[0] ?? ''] ?? '';
+    const revision = textOfDimension(applied.revisions, recordDimensions(set)[0] ?? '');
     if (!single) this.#args = [RECORDS_SENT + (applied.from ?? '')];
     else this.#args = this.#always ? [revision, applied.all, 'a'] : [];
   }
@@ -62,7 +68,7 @@ export class SentRecords implements Sender {
 export function decisionArgs(set: PolicySet): string[] {
   const { policies, overrides: applied } = set;
   const dimensions = recordDimensions(set);
-  const revisions = dimensions.map((name) => applied!.revisions[name] ?? '');
+  const revisions = dimensions.map((name) => textOfDimension(applied!.revisions, name));
   const numbered = policies.flatMap(({ id, by }) => [id, String(dimensions.indexOf(by) + 1)]);
   return [String(dimensions.length), ...revisions, applied!.all, ...numbered];
 }

@@ -26,7 +26,9 @@ export function acrossEnd(
   const withWaitOf = (next: LimiterDecision): Reply => {
     if (next.degraded) return reply;
     const { retryAfterMs = NEVER } = next;
-    const wait = retryAfterMs === NEVER ? NEVER : Math.max(end, next.reply.now + retryAfterMs) - now;
+    // An admission may have no time of the store.
+    const at = retryAfterMs === 0 ? end : Math.max(end, next.reply.now + retryAfterMs);
+    const wait = retryAfterMs === NEVER ? NEVER : at - now;
     const replaced = (all: Reply['verdicts'], { i, isDenial }: Wait) =>
       replaceWait(all, i, isDenial ? wait : 0);
     return { ...reply, verdicts: lasting.reduce(replaced, reply.verdicts) };

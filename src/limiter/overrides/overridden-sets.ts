@@ -12,6 +12,7 @@ import {
   clientChangeOf,
   LIMITS_PREFIX,
   recordDimensions,
+  textOfDimension,
   TIER_PREFIX,
   UNREADABLE,
   type AppliedOverrides,
@@ -189,7 +190,7 @@ export class OverriddenSets {
   #keyChanges(changes: ClientChanges): KeyChange[] {
     const names = this.#parts.scope.everything.dimensions?.names ?? [DEFAULT_DIMENSION];
     return names.flatMap((by) => {
-      const [revision = '', json = '', until = ''] = (changes[by] ?? '').split('\t');
+      const [revision = '', json = '', until = ''] = textOfDimension(changes, by).split('\t');
       if (revision === '' || (revision.startsWith(LIMITS_PREFIX) && this.unknown === '')) return [];
       const isTier = revision.startsWith(TIER_PREFIX);
       return [{ by, revision, json, until: Number(until) || Infinity, isTier }];

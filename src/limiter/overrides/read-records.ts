@@ -1,4 +1,4 @@
-import { entryInForce, parseRecord, recordDimensions } from '../../contract/overrides.js';
+import { entryInForce, parseRecord, recordDimensions, textOfDimension } from '../../contract/overrides.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { UsageReply } from '../../contract/reply.js';
 import type {
@@ -27,7 +27,7 @@ export function policyBy(
   { overrides }: PolicySet,
   now: number,
 ): CompiledPolicy {
-  const parsed = parseRecord(`${records[policy.by] ?? ''}\n${overrides?.all ?? ''}`);
+  const parsed = parseRecord(`${textOfDimension(records, policy.by)}\n${overrides?.all ?? ''}`);
   return parsed.policies([policy], parsed.entries([policy], now))[0]!;
 }
 
@@ -37,7 +37,7 @@ export function overrideBy(
   dimensions: readonly string[],
   now: number,
 ): Override | undefined {
-  const entries = dimensions.map((by) => entryInForce(records[by] ?? '', now));
+  const entries = dimensions.map((by) => entryInForce(textOfDimension(records, by), now));
   const entry = entries.find((each) => each !== undefined);
   return entry && overrideOf(entry);
 }
