@@ -38,7 +38,7 @@ if (findings.length > 0) fail(findings.join('\n'));
 
 function unexplained(): string[] {
   return Object.entries(explained).flatMap(([directory, words]) =>
-    readdirSync(join(root, directory))
+    readdirSync(join(root, directory), { encoding: 'utf8', recursive: true })
       .filter((name) => name.endsWith('.lua'))
       .flatMap((name) => {
         const [header = ''] = readFileSync(join(root, directory, name), 'utf8').split('\n\n');

@@ -22,7 +22,7 @@ const FEATURES: Record<string, readonly [own: RegExp, word: RegExp]> = {
     /features\/shares\/|algorithms\/(shares|sharing)|state\/shares|contract\/shares/,
     /\bshares?Of|isShare|SHARES_KERNEL|--- (if|include) (sharing|shares)|headgate_shared|sharedOf|\bweight\b/,
   ],
-  'shares of slots': [/features\/shares\/|algorithms\/slot-shares/, /slot.?shar/i],
+  'shares of slots': [/features\/shares\/|algorithms\/shares\/slot-shares/, /slot.?shar/i],
   'request ids': [
     /features\/ids\/|request-ids|\/ids\.lua|claim\.ts/,
     /remembersIds|withIds|idOf|claim\b|--- (if|include) ids|idLifeOf/,

@@ -22,7 +22,6 @@ export interface BanChange {
   readonly note?: ChangeNote | undefined;
 }
 
-/** The bans in one kind of store. */
 export interface BanSource {
   /** Pages of bans that an index names. Some may have ended, and others may be missing. Absent without an index. */
   recorded?(name: string | undefined): AsyncIterable<readonly FoundKey[]>;

@@ -1,7 +1,8 @@
 import { withoutSecrets } from '../common/shown.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Reply } from '../contract/reply.js';
-import type { MaybePromise, PolicySet, Store, Subject } from '../contract/store.js';
+import { ONE_UNIT } from '../contract/costs.js';
+import { lookOf, type MaybePromise, type PolicySet, type Store, type Subject } from '../contract/store.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { PROBE_SCOPE } from '../contract/health.js';
 import { ownerTextOfAll } from '../features/overrides/record-keys.js';
@@ -112,7 +113,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
   }
 
   protected async lookAt(set: PolicySet, owners: readonly Owner[]): Promise<Reply[]> {
-    const query = { set, key: '', cost: 1, costs: undefined, peek: true, lease: '' };
+    const query = lookOf({ set, key: '' }, ONE_UNIT);
     const states = await this.states(owners.map(keyOf));
     const now = await this.now();
     return states.map((state) => new KeyState(state, now).decide(query));

@@ -1,7 +1,9 @@
 import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { isOfFeature } from '../features/features.js';
 import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
-import type { PolicySet } from '../contract/store.js';
+import { ONE_UNIT } from '../contract/costs.js';
+import { isUndecided } from '../contract/reply.js';
+import { lookOf, type PolicySet } from '../contract/store.js';
 import { bansOf } from './ban-finds.js';
 import { DeniedNow } from './denied-now.js';
 import {
@@ -21,9 +23,7 @@ import { callable } from './shared-limits.js';
 import type { FoundKey, Search, State } from './state.js';
 import { tenantVerdicts, usesOf } from './tenant-use.js';
 
-/** The subject of a search. */
 export interface Wanted {
-  /** The scope, or `undefined` for all scopes. */
   readonly name: string | undefined;
   /** The limits by the limiter's name: of requests without a tier, and of each tier. */
   readonly limits: ReadonlyMap<string, readonly TierLimits[]>;
@@ -240,14 +240,11 @@ export class KeyFinder {
       const { key: text } = key.owner;
       const who = typeof text === 'string' ? text : text.hash;
       const decision =
-        reply.clientChanges || isOfOtherKind
+        isUndecided(reply) || isOfOtherKind
           ? await this.#decisionOf(known, key)
-          : conclude({ set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
+          : conclude(lookOf({ set, key: who }, ONE_UNIT), reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
-      const find = verdictFind(
-        decision,
-        isOfOtherKind || reply.clientChanges !== undefined || reply.limits !== undefined,
-      );
+      const find = verdictFind(decision, isOfOtherKind || isUndecided(reply) || reply.limits !== undefined);
       const states = statesOf(decision);
       return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find, states }];
     });

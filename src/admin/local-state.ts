@@ -1,4 +1,4 @@
-import type { TenantState } from '../algorithms/sharing.js';
+import type { TenantState } from '../algorithms/shares/sharing.js';
 import { hostname } from 'node:os';
 import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
@@ -12,7 +12,7 @@ import type { StateSummary } from '../stores/state/saved-state.js';
 import { localBans, type BanSource } from './ban-source.js';
 import { localOverrides, type OverrideSource, type OwnedRecord } from './override-source.js';
 import { Published } from './published.js';
-import type { ChangeLog, CrossingSource, FoundKey, Owner, Search, State, StateSettings } from './state.js';
+import type { ChangeLog, FoundKey, Owner, Search, State, StateSettings } from './state.js';
 import { unlogged, type Origin } from './unlogged.js';
 
 const KEYS_PER_STEP = 500;
@@ -34,7 +34,7 @@ export interface ListedRow {
 /** State of which a row has the whole state of a key: in memory, in a file, or in a table. */
 export abstract class LocalState implements State {
   abstract readonly kind: 'sqlite' | 'postgres' | 'memory';
-  abstract readonly crossings: CrossingSource;
+  abstract readonly crossings: State['crossings'];
   readonly timeout: number;
   readonly log: ChangeLog = {
     add: async (change) => {
@@ -74,7 +74,6 @@ export abstract class LocalState implements State {
 
   /** Whether the store counts decisions of this process. */
   protected abstract readonly isCounted: boolean;
-  /** The time by the store's clock. */
   abstract now(): MaybePromise<number>;
   protected abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (ListedRow | undefined)[]>;
   protected abstract rows(name: string | undefined): Iterable<ListedRow> | AsyncIterable<ListedRow>;
@@ -102,8 +101,8 @@ export abstract class LocalState implements State {
     const counted = this.isCounted ? instance : { ...instance, counts: false as const };
     const hashed = this.#mark === undefined ? counted : { ...counted, hashed: this.#mark };
     const instances = this.#announced.size === 0 ? [] : [hashed];
-    const isShared = this.kind === 'memory';
-    return new Published(instances, { mark: this.#mark, isShared, stored: await this.stored() });
+    const isComplete = this.kind === 'memory';
+    return new Published(instances, { mark: this.#mark, isComplete, stored: await this.stored() });
   }
 
   async *search({

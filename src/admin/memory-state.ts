@@ -3,22 +3,19 @@ import type { Reply } from '../contract/reply.js';
 import type { PolicySet } from '../contract/store.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { ownerTextOfAll } from '../features/overrides/record-keys.js';
+import { crossingsIn } from '../features/thresholds/crossings.js';
 import { escapeKey, escapeName, keyTextOf } from '../stores/keys.js';
 import type { Memory } from '../stores/memory/memory-store.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import { LocalState, type ListedRow } from './local-state.js';
 import { countsOfMemory } from './kept-counts.js';
 import type { OwnedRecord } from './override-source.js';
-import type { CountSource, CrossingSource, Owner, StateSettings } from './state.js';
+import type { CountSource, Owner, State, StateSettings } from './state.js';
 import { hashOnly } from './typed-keys.js';
 
 export class MemoryState extends LocalState {
   readonly kind = 'memory';
-  readonly crossings: CrossingSource = {
-    read: (group, most, idle) =>
-      Promise.resolve(this.#memory.stream?.read(group, most, idle, this.now()) ?? []),
-    ack: (group, ids) => Promise.resolve(this.#memory.stream?.ack(group, ids)),
-  };
+  readonly crossings: State['crossings'];
   readonly counts?: CountSource;
   protected readonly isCounted: boolean;
   readonly #memory: Memory;
@@ -26,6 +23,7 @@ export class MemoryState extends LocalState {
   constructor(memory: Memory, settings: StateSettings) {
     super(memory, memory.announced, undefined, settings);
     this.#memory = memory;
+    this.crossings = crossingsIn(memory.stream, () => memory.clock());
     memory.rememberKeys();
     this.isCounted = memory.isCounted;
     if (memory.isCounted) this.counts = countsOfMemory(memory);

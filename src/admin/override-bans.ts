@@ -1,4 +1,4 @@
-// Bans by denials under an override: those that it may cause, and those since it began, because they stay when the override ends.
+// Bans by denials under an override: the bans that the override may cause, and the bans since its start, which outlast the override.
 import { toText } from '../common/duration.js';
 import type { ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';

@@ -126,7 +126,7 @@ export function limiterFor(
   const [configuration] = published.scopes.get(name) ?? [];
   if (!configuration) {
     // A file does not contain the limiter's policies. The limiter reports a change that does not fit them.
-    if (!published.isShared) return limiterOn(state, name, undefined, { undoes });
+    if (!published.isComplete) return limiterOn(state, name, undefined, { undoes });
     const doubt = unknownScope(published, name)?.message ?? 'the limiters are unknown.';
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_LIMITER',

@@ -3,7 +3,6 @@ import type { MaybePromise } from '../contract/store.js';
 
 export type OwnedRecord = readonly [owner: string, record: unknown];
 
-/** The overrides in one kind of store. */
 export interface OverrideSource {
   /** The records of keys and of all keys. */
   records(isWanted: (owner: string) => boolean): AsyncIterable<OwnedRecord>;
@@ -15,7 +14,6 @@ export interface OverrideSource {
 /** The parts of a state whose rows have the whole state of a key. */
 interface LocalParts {
   now(): MaybePromise<number>;
-  /** The records of keys and of all keys. */
   records(): Iterable<OwnedRecord> | AsyncIterable<OwnedRecord>;
   /** The record of all keys of a limiter, empty if there is none. */
   recordOfAll(name: string): MaybePromise<string>;

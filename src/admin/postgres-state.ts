@@ -1,13 +1,12 @@
 import { HeadgateError } from '../common/errors.js';
 import { within } from '../common/within.js';
-import type { StoredCrossing } from '../features/thresholds/crossings.js';
+import type { CrossingSource, StoredCrossing } from '../features/thresholds/crossings.js';
 import { bytesOf, type PostgresRow } from '../stores/postgres/pool.js';
 import type { PostgresDatabase } from '../stores/postgres/postgres.js';
 import { ackText, readText } from '../stores/postgres/crossing-tables.js';
 import { logText, type EntryRow } from '../stores/postgres/side-tables.js';
 import { clockText, rowsText, statesText } from '../stores/postgres/statements.js';
 import { BATCH_SIZE, DatabaseState, type LogRow, type StateRow } from './database-state.js';
-import type { CrossingSource } from './state.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 
 /** The finding about a pool of `pg` with the default of the option. */

@@ -1,5 +1,4 @@
-import { algorithms, type Kernel } from '../algorithms/index.js';
-import { validPolicies } from '../contract/compile-policies.js';
+import { ALGORITHMS, countsSlots, validPolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
 import type { PublishedInstance, PublishedLimiter } from '../stores/published.js';
@@ -43,13 +42,7 @@ export interface LimiterTraits {
   readonly sharesLimits: boolean;
 }
 
-interface Source {
-  /** The mark of the secret by which this state hashes keys. */
-  readonly mark: string | undefined;
-  /** Whether a missing limiter certainly does not exist in other processes. */
-  readonly isShared: boolean;
-  /** The reason why publications cannot be read. */
-  readonly problem?: string | undefined;
+interface Source extends Pick<Published, 'mark' | 'isComplete'>, Partial<Pick<Published, 'problem'>> {
   /** The limiters that a database has, as a process made each last. */
   readonly stored?: readonly PublishedLimiter[];
 }
@@ -60,16 +53,16 @@ export class Published {
   /** The reason why publications cannot be read, or `undefined`. */
   readonly problem: string | undefined;
   /** Whether a missing limiter certainly does not exist in other processes. */
-  readonly isShared: boolean;
+  readonly isComplete: boolean;
   /** The configurations by the limiter's name. The most common one comes first. If there are several, instances differ. */
   readonly scopes: ReadonlyMap<string, readonly Configuration[]>;
   /** The mark of the secret by which this state hashes keys. */
   readonly mark: string | undefined;
 
-  constructor(instances: readonly Instance[], { mark, isShared, problem, stored = [] }: Source) {
+  constructor(instances: readonly Instance[], { mark, isComplete, problem, stored = [] }: Source) {
     this.instances = instances;
     this.mark = mark;
-    this.isShared = isShared;
+    this.isComplete = isComplete;
     this.problem = problem;
     this.scopes = configurationsOf(instances, stored);
   }
@@ -124,7 +117,7 @@ export function traitsOf(configurations: readonly Configuration[]): LimiterTrait
 }
 
 export const isOfSlots = ({ algorithm }: Policy): boolean =>
-  algorithm !== undefined && algorithm in algorithms && algorithms[algorithm as Kernel].holdsSlots;
+  algorithm !== undefined && ALGORITHMS.includes(algorithm) && countsSlots(algorithm);
 
 /** Parses a publication. The result is empty if the instance has ended in the meantime, or cannot be read. */
 export function parseInstance(id: string, text: unknown): Instance[] {

@@ -69,7 +69,7 @@ export function weigh({ now, counts }: RecentCounts, spans: readonly number[]): 
       const inSpan = Math.min(at, end) - Math.max(at - ms, end - 1000 * span);
       return Math.max(0, Math.min(1, inSpan / ms));
     });
-    return weights.some((weight) => weight > 0) ? [{ counted, weights, age: now - at + ms }] : [];
+    return weights.some((part) => part > 0) ? [{ counted, weights, age: now - at + ms }] : [];
   });
 }
 
@@ -98,9 +98,9 @@ class Sums {
 
   /** @param weights the part of the counts that lies in each span */
   add(admitted: number, denied: number, weights: readonly number[]): void {
-    for (const [i, weight] of weights.entries()) {
-      this.#admitted[i]! += admitted * weight;
-      this.#denied[i]! += denied * weight;
+    for (const [i, part] of weights.entries()) {
+      this.#admitted[i]! += admitted * part;
+      this.#denied[i]! += denied * part;
     }
   }
 

@@ -43,10 +43,10 @@ export const MAX_NAMED = 10;
 
 /** The warning about a name, by the limiters' publications, or `undefined` if there is no doubt. */
 export function unknownScope(published: Published, name: string | undefined): AdminWarning | undefined {
-  const { scopes, instances, problem, isShared } = published;
+  const { scopes, instances, problem, isComplete } = published;
   if (name === undefined || scopes.has(name) || problem !== undefined) return undefined;
   // Limiters of other processes do not publish themselves in a file.
-  if (!isShared) return undefined;
+  if (!isComplete) return undefined;
   const unknown = (message: string): AdminWarning => ({ code: 'UNKNOWN_SCOPE', message });
   const called = JSON.stringify(name);
   if (instances.length === 0)
@@ -117,7 +117,6 @@ export function notNoted(why: string | undefined): AdminWarning | undefined {
   return { code: 'NOT_NOTED', message: `the change is in force, but neither indexed nor logged: ${why}` };
 }
 
-/** Subjects, and a warning about them. */
 interface Read {
   readonly subjects: readonly Subject[];
   readonly warning: AdminWarning | undefined;

@@ -1,4 +1,4 @@
-import type { TenantState } from '../algorithms/sharing.js';
+import type { TenantState } from '../algorithms/shares/sharing.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
 import { BAN_TAG, kindOfHash } from '../stores/keys.js';

@@ -1,16 +1,11 @@
-import { ackCrossings, readCrossings } from '../features/thresholds/sqlite.js';
+import { crossingsOf } from '../features/thresholds/sqlite.js';
 import type { SqliteHandle } from '../stores/sqlite/database.js';
 import type { SqliteFile } from '../stores/sqlite/sqlite.js';
 import { BATCH_SIZE, DatabaseState, type LogRow, type StateRow } from './database-state.js';
-import type { CrossingSource } from './state.js';
 
 export class SqliteState extends DatabaseState<SqliteFile> {
   readonly kind = 'sqlite';
-  readonly crossings: CrossingSource = {
-    read: (group, most, idle) =>
-      this.#write((database, now) => readCrossings(database, group, { most, idle, now })),
-    ack: (group, ids) => this.#write((database) => ackCrossings(database, group, ids)),
-  };
+  readonly crossings = crossingsOf((use) => this.#write(use));
   #read<T>(use: (database: SqliteHandle) => T): T {
     return this.parts.transactions.read(use);
   }

@@ -1,10 +1,10 @@
-import type { TenantState } from '../algorithms/sharing.js';
+import type { TenantState } from '../algorithms/shares/sharing.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
 import type { Hash, KeyText } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import type { LiveLimiter } from '../features/overrides/redis-check.js';
-import type { ReadCrossing } from '../features/thresholds/crossings.js';
+import type { CrossingSource } from '../features/thresholds/crossings.js';
 import type { MinuteCounts } from '../stores/counts/history.js';
 import type { KeyDenials } from '../stores/counts/denials.js';
 import type { Counted } from '../stores/counts/sink.js';
@@ -74,18 +74,11 @@ export interface Loss {
 
 export interface CountSource {
   readonly text: KeyText;
-  /** The counts of the last minute. */
   read(): Promise<RecentCounts>;
   /** The counts of the last minutes, or of steps of ten minutes, of one limiter or of all. @param length MINUTE_MS or STEP_MS */
   minutes(count: number, length: number, name: string | undefined): Promise<MinutesByLimiter>;
   /** For each owner, the records of the denials of the last 24 hours, the oldest first. @param owners the texts of owners */
   denials(owners: readonly string[]): Promise<KeyDenials[][]>;
-}
-
-export interface CrossingSource {
-  /** The crossings that a group of readers gets now. @param idle the time until the group gets the crossings again, ms */
-  read(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
-  ack(group: string, ids: readonly string[]): Promise<void>;
 }
 
 export interface ChangeLog {

@@ -1,4 +1,4 @@
-import { useOf, type SharesParams } from '../algorithms/sharing.js';
+import { useOf, type SharesParams } from '../algorithms/shares/sharing.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import type { Policy } from '../contract/policy.js';
 import { sharedOf } from '../contract/shares.js';

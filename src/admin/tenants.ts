@@ -1,4 +1,4 @@
-import { useOf, type SharesParams, type TenantState } from '../algorithms/sharing.js';
+import { useOf, type SharesParams, type TenantState } from '../algorithms/shares/sharing.js';
 import { checkShape } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';

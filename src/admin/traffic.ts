@@ -151,11 +151,11 @@ function latencyOf(weighted: readonly Weighted[], seconds: number): StoreLatency
   const buckets = new Map<number, number>();
   let late = 0;
   for (const { counted, weights } of weighted) {
-    const weight = weights[0]!;
-    if (!counted.latency || weight === 0) continue;
-    late += weight * (counted.latency.late ?? 0);
+    const part = weights[0]!;
+    if (!counted.latency || part === 0) continue;
+    late += part * (counted.latency.late ?? 0);
     for (const [bucket, count] of Object.entries(counted.latency.buckets))
-      buckets.set(Number(bucket), (buckets.get(Number(bucket)) ?? 0) + weight * count);
+      buckets.set(Number(bucket), (buckets.get(Number(bucket)) ?? 0) + part * count);
   }
   if (buckets.size === 0) return null;
   const [p50Ms, p99Ms] = [0.5, 0.99].map((fraction) => percentileOf(buckets, fraction));

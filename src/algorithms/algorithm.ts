@@ -239,8 +239,8 @@ interface Definition<P, Policy extends Named> {
   readonly tag: string;
   /** The algorithm's names in policies, each with the additional fields. */
   readonly names: Readonly<Record<NonNullable<Policy['algorithm']>, readonly OwnFields<Policy>[]>>;
-  /** See `Traits`. The state of each other algorithm counts units, so that a key has used as many by the limit of each tier. */
-  readonly drains: boolean;
+  /** See `Traits`. The state of each other algorithm counts units, so that a key has used as many by the limit of each tier. @default false */
+  readonly drains?: boolean;
   /**
    * The integers that the Lua file reads, in the order of `params`: their names in Lua, and the bytes that each needs. An integer of one byte is
    * at most 101, and six are enough for 2^52. See `stores/redis/packed-params.ts`.
@@ -256,7 +256,7 @@ export type AlgorithmDefinition<
   Policy extends Named = Named & Readonly<Record<string, unknown>>,
 > = Definition<P, Policy> &
   (
-    | { readonly holdsSlots: false; createColumn(rows: number, p: P): MemoryColumn<P> }
+    | { readonly holdsSlots?: false; createColumn(rows: number, p: P): MemoryColumn<P> }
     | { readonly holdsSlots: true; createColumn(rows: number, p: P): SlotColumn<P> }
   );
 

@@ -68,8 +68,6 @@ class CalendarColumn extends CounterColumn<CalendarParams> {
 export const calendar: AlgorithmDefinition<CalendarParams, CalendarPolicy> = {
   tag: 'd2',
   names: { calendar: ['period', 'timeZone', 'anchor'] },
-  holdsSlots: false,
-  drains: false,
   luaParams: { limit: 5, start: 6, stop: 6, next_stop: 6 },
   compile(what, given) {
     const calendar = known(new Calendar(what, given));

@@ -179,7 +179,6 @@ export const concurrency: AlgorithmDefinition<ConcurrencyParams, ConcurrencyPoli
   tag: 'c2',
   names: { concurrency: ['lease', 'share', 'weight'] },
   holdsSlots: true,
-  drains: false,
   luaParams: { limit: 3, lease: 5 },
   compile(what, { limit: given, lease: span }) {
     const lease = exactMilliseconds(`${what}.lease`, span);

@@ -27,8 +27,6 @@ class FixedWindowColumn extends CounterColumn<FixedWindowParams> {
 export const fixedWindow: AlgorithmDefinition<FixedWindowParams, FixedWindowPolicy> = {
   tag: 'f3',
   names: { 'fixed-window': ['window'] },
-  holdsSlots: false,
-  drains: false,
   luaParams: { limit: 5, window: 5 },
   compile(what, { limit, window: given }) {
     const window = FIELD_TABLE.window.read(`${what}.window`, given);

@@ -258,7 +258,6 @@ export const gcra: AlgorithmDefinition<GcraParams, TokenBucketPolicy | LeakyBuck
     'leaky-bucket': ['window', 'burst', 'maxDelay'],
     gcra: ['window', 'burst'],
   },
-  holdsSlots: false,
   drains: true,
   luaParams: { scale: 4, increment: 6, capacity: 6, patience: 6, ceiling: 6 },
   compile,

@@ -1,12 +1,12 @@
-import type { AlgorithmDefinition } from './algorithm.js';
+import type { AlgorithmDefinition, Traits } from './algorithm.js';
 import { calendar, type CalendarPolicy } from './calendar.js';
 import { concurrency, type ConcurrencyPolicy } from './concurrency.js';
 import { fixedWindow, type FixedWindowPolicy } from './fixed-window.js';
 import { FIELD_TABLE } from './fields.js';
 import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
 import { line } from './line.js';
-import { shares } from './shares.js';
-import { slotShares } from './slot-shares.js';
+import { shares } from './shares/shares.js';
+import { slotShares } from './shares/slot-shares.js';
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
@@ -111,6 +111,12 @@ export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   shares,
   'slot-shares': slotShares,
 };
+
+/** The traits that all policies of a kernel have. */
+export function traitsOf(kernel: Kernel): Pick<Traits, 'holdsSlots' | 'drains'> {
+  const { holdsSlots = false, drains = false } = algorithms[kernel];
+  return { holdsSlots, drains };
+}
 
 /** The kernels of {@link algorithms}, and the others. */
 export const kernels: Readonly<Record<AnyKernel, Pick<AlgorithmDefinition, 'createColumn' | 'luaParams'>>> = {

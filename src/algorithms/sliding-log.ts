@@ -279,8 +279,6 @@ const MAX_LOGGED_UNITS = 1e6;
 export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy> = {
   tag: 'l2',
   names: { 'sliding-log': ['window'] },
-  holdsSlots: false,
-  drains: false,
   luaParams: { limit: 3, window: 5 },
   compile(what, { limit: given, window: span }) {
     const window = exactMilliseconds(`${what}.window`, span);

@@ -289,8 +289,6 @@ function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
 export const slidingWindow: AlgorithmDefinition<SlidingWindowParams, SlidingWindowPolicy> = {
   tag: 's3',
   names: { 'sliding-window': ['window', 'segments', 'share', 'weight'] },
-  holdsSlots: false,
-  drains: false,
   luaParams: { limit: 5, segment: 5, segments: 1 },
   compile,
   createColumn: (rows, { segments }) => new SlidingWindowColumn(rows, segments),

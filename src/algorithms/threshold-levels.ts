@@ -5,7 +5,6 @@ import { optional } from '../common/options.js';
 export const thresholdsField = () =>
   optional('1 to 10 fractions, 0.001 to 1, in steps of 0.001', checkThresholds);
 
-/** The most thresholds of a policy. */
 const MAX_THRESHOLDS = 10;
 
 /** The thresholds in thousandths, in ascending order, so that stores compare whole numbers. */

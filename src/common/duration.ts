@@ -33,7 +33,6 @@ function exactly(product: number): number {
   return Math.abs(product - whole) <= 4 * Number.EPSILON * whole ? whole : product;
 }
 
-/** The accepted values of a duration. */
 export interface Bounds {
   /** The smallest accepted value, ms. @default 1 */
   readonly least?: number;

@@ -4,6 +4,7 @@ import {
   POLICY_TABLE,
   SHARES_KERNEL,
   SLOT_SHARES_KERNEL,
+  traitsOf,
   type Algorithm,
   type Kernel,
   type Policy,
@@ -23,19 +24,18 @@ const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by', 'thresholds'];
 /** The kernel of each algorithm name, and the fields that its policies can have. */
 const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
 for (const kernel of Object.keys(algorithms) as Kernel[]) {
-  const { names, holdsSlots } = algorithms[kernel];
-  const common = holdsSlots ? COMMON : [...COMMON, 'count', 'unit'];
+  const { names } = algorithms[kernel];
+  const common = traitsOf(kernel).holdsSlots ? COMMON : [...COMMON, 'count', 'unit'];
   for (const [name, own] of Object.entries(names)) KINDS.set(name, { kernel, fields: [...common, ...own] });
 }
 
 export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
 
 /** Whether the charges of an algorithm's policies drain: see `Traits`. */
-export const drains = (algorithm: string): boolean => algorithms[KINDS.get(algorithm)!.kernel].drains;
+export const drains = (algorithm: string): boolean => traitsOf(KINDS.get(algorithm)!.kernel).drains;
 
 /** Whether a policy with the algorithm counts slots, which are returned, instead of units. @param algorithm its name */
-export const countsSlots = (algorithm: string): boolean =>
-  algorithms[KINDS.get(algorithm)!.kernel].holdsSlots;
+export const countsSlots = (algorithm: string): boolean => traitsOf(KINDS.get(algorithm)!.kernel).holdsSlots;
 
 /** The fields of policies of all algorithms. Adapters use this list to find an inline policy in their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
@@ -127,7 +127,7 @@ function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
   const { name, by, share, source } = policy;
   if (share === undefined) return [];
   const kernel = policy.traits.holdsSlots ? SLOT_SHARES_KERNEL : SHARES_KERNEL;
-  const { tag, compile, holdsSlots, drains } = algorithms[kernel];
+  const { tag, compile } = algorithms[kernel];
   const { params, shape, traits } = compile(what, { ...source });
   const hidden = (suffix: string): CompiledPolicy =>
     Object.freeze({
@@ -137,7 +137,7 @@ function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
       by: suffix === 'pool' ? by : tenantDimension(by, share),
       kernel,
       params: Object.freeze(params),
-      traits: Object.freeze({ ...policy.traits, ...traits, holdsSlots, drains }),
+      traits: Object.freeze({ ...policy.traits, ...traits, ...traitsOf(kernel) }),
       id: `${tag}@${shape}:${name}`,
     });
   return [hidden('pool'), hidden('tenant')];
@@ -179,8 +179,7 @@ function compileFields(what: string, written: Policy, fallbackName: string): Com
     share,
     thresholds: POLICY_TABLE.thresholds.read(`${what}.thresholds`, policy.thresholds),
     traits: Object.freeze({
-      holdsSlots: definition.holdsSlots,
-      drains: definition.drains,
+      ...traitsOf(kernel),
       ...traits,
       // The share of a tenant depends on the others, so units cannot be charged ahead, nor predicted.
       ...(share !== undefined && { slices: undefined, nextUnitMs: undefined }),

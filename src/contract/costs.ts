@@ -21,6 +21,8 @@ export interface Costs {
 
 export const NO_COSTS: Costs = { cost: 0, costs: undefined };
 
+export const ONE_UNIT: Costs = { cost: 1, costs: undefined };
+
 /** The cost for the i-th policy of the set. */
 export function costAt({ cost, costs }: Costs, i: number): number {
   return costs === undefined ? cost : costs[i]!;

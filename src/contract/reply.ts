@@ -71,9 +71,14 @@ export interface Reply {
   readonly late?: boolean;
 }
 
-/** An answer about a key that is not banned. @param now the time of the decision. @default that of this process */
-export function replyWith(verdicts: Verdicts, now = Date.now(), step = 0): Reply {
-  return { now, step, ban: 0, verdicts };
+/** An answer with verdicts. @param now the time of the decision. @default that of this process @param ban see `Reply`. @default 0 */
+export function replyWith(verdicts: Verdicts, now = Date.now(), step = 0, ban = 0): Reply {
+  return { now, step, ban, verdicts };
+}
+
+/** Whether the store has decided nothing, because the caller must ask again with other policies. */
+export function isUndecided({ clientChanges }: Reply): boolean {
+  return clientChanges !== undefined;
 }
 
 export function unanswered(now?: number, step?: number): Reply {

@@ -22,7 +22,6 @@ export const NEVER = -1;
 
 const EACH = 3;
 
-/** The number of policies in verdicts. */
 export function countOf(verdicts: Verdicts): number {
   return verdicts.length / EACH;
 }
@@ -32,7 +31,6 @@ export function waitOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i]!;
 }
 
-/** The remaining units of the i-th policy. */
 export function remainingOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i + 1]!;
 }

@@ -57,6 +57,8 @@ export interface Feature {
   readonly lastOfLooks?: { readonly tag: string; readonly arg: string };
   /** The tag of an entry in the state of a key, if the tag does not begin with a capital letter. */
   readonly entryTag?: string;
+  /** The scripts that only the feature needs, beside those of `byHand`. */
+  readonly scripts?: readonly string[];
   /** For features that operators change by hand: see `ByHand`. */
   readonly byHand?: ByHand;
   /** Whether a call can return charges of one key only. */
@@ -103,6 +105,8 @@ export interface Feature {
   after?(places: readonly Place[], query: Query, reply: Reply): Reply;
   /** Whether a charge may be changed. If not, the store only looks. */
   mayChange?(places: readonly Place[], change: ChargeChange, now: number): boolean;
+  /** Runs before a charge to the i-th policy. */
+  charges?(place: Place, i: number, query: Query): void;
   /** Runs after a charge to the i-th policy, whose column has the verdict. @param before the units that remained before */
   charged?(place: Place, i: number, before: number, now: number): void;
   /** Whether a policy is charged for a request that another policy denies. In Lua the sections `charges` and `due`. */
@@ -128,7 +132,6 @@ export interface ByHand {
 /** The parts of a store for a sender. */
 export interface SenderParts {
   readonly prefix: string;
-  /** See `KeyMaker`. */
   readonly keys: { pushTagged(to: string[], key: Keys, tag: string): void };
   /** Whether the decisions are by `evaluate-single.lua`. */
   readonly single: boolean;
@@ -197,7 +200,6 @@ export interface Place {
   readonly row: number;
   /** The resets and refunds, by policy and key. */
   readonly histories: Histories;
-  /** The thresholds that were reported. */
   readonly marks: Marks;
   /** The record of an id, beside the state of this key. */
   idOf(subject: Subject, id: string): IdPlace;

@@ -17,7 +17,6 @@ import { compileHeaders } from './quota-fields.js';
 import { compilePartitionKey } from './partition-key.js';
 import { OF_LIMITER, REQUEST_TABLE, hasQuota, type HttpOptions, type PoliciesOf } from './options.js';
 
-/** The options after validation, with all defaults. */
 export interface CompiledOptions<Req, Res> extends ReturnType<typeof compileAlone<Req, Res>> {
   readonly limiter: Limiter;
   /** Whether the limiter was created for the options and must be closed with the adapter. */
@@ -103,8 +102,8 @@ export function compileOptions<Req, Res>(
 function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isDefaultKey: boolean, shared?: Limiter) {
   const { cost, jitter, warnings, keys, headers, ...read } = readOptions(REQUEST_TABLE, options);
   // Other programs may have the same limiter or store.
-  const isShared = [shared, options.limiter, options.store].some((given) => given !== undefined);
-  const partitionKey = isDefaultKey && !canShowKey(options, isShared) ? undefined : read.partitionKey;
+  const isCommon = [shared, options.limiter, options.store].some((given) => given !== undefined);
+  const partitionKey = isDefaultKey && !canShowKey(options, isCommon) ? undefined : read.partitionKey;
   return {
     ...read,
     warn: warnings,
@@ -117,7 +116,7 @@ function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isDefaultKey: bo
       ...Object.fromEntries(Object.keys(options.keys ?? {}).map((name) => [name, `keys.${name}`])),
     } as Readonly<Record<string, string>>,
     costOf: typeof cost === 'function' ? cost : undefined,
-    writeHeaders: compileHeaders(headers, compilePartitionKey(partitionKey, isShared)),
+    writeHeaders: compileHeaders(headers, compilePartitionKey(partitionKey, isCommon)),
     /** The maximum delay of `Retry-After`, whole seconds. */
     jitter: jitter === undefined ? undefined : Math.floor(jitter / 1000),
   };
@@ -169,9 +168,9 @@ function costOfLimiter(cost: Cost, limiter: Limiter): Cost {
   return entries.length === 0 ? 1 : Object.fromEntries(entries);
 }
 
-function canShowKey({ partitionKey, headers }: PartitionOptions, isShared: boolean): boolean {
+function canShowKey({ partitionKey, headers }: PartitionOptions, isCommon: boolean): boolean {
   const isWritten = headers === undefined || [headers].flat().includes('draft-11');
-  return isWritten && !(partitionKey === true && isShared);
+  return isWritten && !(partitionKey === true && isCommon);
 }
 
 function policiesOfRequest<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {

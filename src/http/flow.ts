@@ -65,7 +65,6 @@ export class Flow<Req extends object, Res> {
   readonly #firstStep: number;
   /** Undefined if no cost is refunded at the end of a response. */
   readonly #refunds: Refunds<Req, Res> | undefined;
-  /** The option `handler`. */
   readonly #handler: CompiledOptions<Req, Res>['handler'];
   /** Checks the first requests for mistakes in the configuration. `undefined` once enough requests were checked. */
   #checks: SetupChecks<Req> | undefined;

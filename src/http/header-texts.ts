@@ -13,7 +13,6 @@ export interface HeaderTexts {
   /** Each policy's name as a JSON string, and the beginning of the policy's item in `RateLimit`. */
   readonly names: readonly string[];
   readonly items: readonly string[];
-  /** Each policy's item in `RateLimit-Policy`. */
   readonly policyItems: readonly string[];
   /** The value of `RateLimit-Policy` in draft-11, and in the earlier drafts. */
   readonly structured: string;
@@ -90,7 +89,6 @@ function quotaText(policy: CompiledPolicy): string {
   return `;q=${limit}${holdsSlots ? '' : spanText(policy)}${unit === undefined ? '' : `;qu="${unit}"`}`;
 }
 
-/** The window in whole seconds. */
 function spanText({ window }: CompiledPolicy): string {
   return `;w=${Math.ceil(window / 1000)}`;
 }

@@ -99,7 +99,6 @@ function bitsOf(address: Address): string {
   return String.fromCharCode(...address.toByteArray());
 }
 
-/** Keeps only the first `prefix` bits. */
 function masked(bits: string, prefix: number): string {
   const whole = prefix >> 3;
   const rest = prefix & 7;

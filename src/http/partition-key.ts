@@ -14,16 +14,16 @@ const hashBy = (secret: string) => keyedHash(secret, 'partition keys');
 const ownHash = lazy(() => hashBy(randomBytes(32).toString('base64')));
 
 /**
- * @param isShared whether further processes may count the same quota
+ * @param isCommon whether other processes may count the same quota
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
-export function compilePartitionKey(option: unknown, isShared: boolean): PartitionKeys | undefined {
+export function compilePartitionKey(option: unknown, isCommon: boolean): PartitionKeys | undefined {
   if (option === undefined || option === false) return undefined;
   if (option !== true) {
     const hash = hashBy(checkSecret('partitionKey', option));
     return partitionKeys(() => hash);
   }
-  if (isShared) {
+  if (isCommon) {
     const fix =
       'With a `store` or a `limiter`, other processes may count the same quota and must show the same values. Pass a secret of 16 ' +
       'characters or more instead of true.';

@@ -32,9 +32,7 @@ export function accountOf({ store, slots, wake, checkCost, setOf }: AccountParts
       return reply;
     },
     lease: async (change) => {
-      if (change.action === 'release') slots.release(change.lease);
-      else slots.renew(change.lease, change.set);
-      const held = await store.lease(change);
+      const held = await slots.change(store, change);
       if (change.action === 'release') wake(change);
       return held;
     },

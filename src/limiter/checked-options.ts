@@ -20,7 +20,6 @@ export interface CheckedOptions {
   readonly onDecision: LimiterOptions['onDecision'];
   /** Checks the limiter's first questions for a mistake in the set-up. Undefined if there is nothing to check. */
   readonly firstQuestion: FirstQuestion | undefined;
-  /** Undefined if the limiter has no overrides. */
   readonly live: LiveLimits | undefined;
   readonly waiting: readonly [most: number, mostPerKey: number];
   /** Whether the user has bounded the lines. */

@@ -75,13 +75,11 @@ export class Decider {
   readonly #repetitions: Repetitions;
   /** Receives each answer of the store, reported or not. Undefined without `limitFetch`. */
   onAnswer: ((decision: LimiterDecision) => void) | undefined;
-  /** Whether the store decides in this process. */
   readonly #embedded: boolean;
   readonly #life: Lifetime;
   readonly #warn: Warn;
   #firstQuestion: FirstQuestion | undefined;
   readonly reports: Reports;
-  /** The decisions without the store. */
   readonly unasked: Unasked;
 
   constructor(setup: CheckedOptions, life: Lifetime) {

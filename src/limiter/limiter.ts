@@ -35,7 +35,6 @@ export interface Internals {
   readonly overrides: OverrideOperations;
   /** Waiting requests, and requests held until their turn. */
   readonly waits: Waits;
-  /** The policies in the limiter's scope. */
   readonly scope: Scope;
 }
 
@@ -59,7 +58,6 @@ export class Limiter {
   readonly internals: Internals;
   readonly #setup: CheckedOptions;
   readonly #life: Lifetime;
-  /** Ends the registration for metrics. */
   readonly #noteClosed: () => void;
 
   /** @internal */

@@ -7,7 +7,6 @@ import type { PolicySet, Store } from '../contract/store.js';
 interface Claim {
   readonly named: boolean;
   readonly signature: string;
-  /** The policies as text, for messages. */
   readonly text: string;
   limiters: number;
 }

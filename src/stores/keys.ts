@@ -135,7 +135,7 @@ export class KeyMaker {
   readonly #names: readonly string[];
   /** The index of the dimension for each policy. */
   readonly #at: readonly number[];
-  /** The index of the first dimension with a policy or the ban. */
+  /** The index of the dimension of the set's first part. */
   readonly #idAt: number;
   readonly #tails: readonly string[];
   /** The ends of the keys of features that only decisions read, with the indices of their dimensions. */

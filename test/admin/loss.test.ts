@@ -100,7 +100,7 @@ describe('records of a server that was emptied', () => {
   };
   const now = 1_000 * MINUTE + 30_000;
   const instance = { id: 'a', host: 'h', pid: 1, limiters: [{ name: 'api', policies: ['5/1h'] }] };
-  const published = new Published([instance as never], { mark: undefined, isShared: true });
+  const published = new Published([instance as never], { mark: undefined, isComplete: true });
   const recentOf = (since: number) => ({
     now,
     counts: [{ at: now, counted: { id: 'p', sample: 1, since, limiters: [] } }],
@@ -122,7 +122,7 @@ describe('records of a server that was emptied', () => {
     expect(await readLoss(callsOn(minutes(1_000), false), published, old)).to.equal(null);
     expect(await readLoss(callsOn(minutes(1_000)), published, recentOf(now - MINUTE))).to.equal(null);
     expect(await readLoss(callsOn(new Set(['hg:{bans}:options:api'])), published, old)).to.equal(null);
-    const none = new Published([], { mark: undefined, isShared: true });
+    const none = new Published([], { mark: undefined, isComplete: true });
     expect(await readLoss(callsOn(new Set()), none, old)).to.equal(null);
   });
 });

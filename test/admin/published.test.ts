@@ -18,7 +18,7 @@ const instance = (id: string, policy: string, secondsAgo: number, every = 30_000
   return { id, version: '0.1.0', host: 'web', pid: 1, at, every, limiters: [limiter], more: 0 };
 };
 const chosen = (...instances: Instance[]) =>
-  new Published(instances, { mark: undefined, isShared: true }).scopes.get('api')![0]!.policies[0];
+  new Published(instances, { mark: undefined, isComplete: true }).scopes.get('api')![0]!.policies[0];
 
 describe('the most common configuration', () => {
   it('is that of most processes, and of equally many always the same', () => {

@@ -6,7 +6,7 @@ import { redisStore } from 'headgate/redis';
 import type { CountedDecision } from '../../src/contract/announcement.js';
 import { LimiterCounts } from '../../src/stores/counts/traffic-counts.js';
 import { weigh } from '../../src/admin/rates.js';
-import { UsedKeys } from '../../src/stores/counts/used-keys.js';
+import { UsedKeys } from '../../src/stores/counts/use-histogram.js';
 import { escapeKey } from '../../src/stores/keys.js';
 import { topKey } from '../../src/stores/redis/operators/count-keys.js';
 import type { Counted, CountSink } from '../../src/stores/counts/sink.js';

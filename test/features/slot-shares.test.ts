@@ -12,7 +12,7 @@ import {
 } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { rateLimit } from 'headgate/web';
-import { SlotSharesColumn } from '../../src/algorithms/slot-shares.js';
+import { SlotSharesColumn } from '../../src/algorithms/shares/slot-shares.js';
 import { ofLimiter } from '../../src/limiter/decision.js';
 import { inLine } from '../../src/limiter/waiting/process-line.js';
 import { startCluster } from '../support/cluster.js';

@@ -17,7 +17,7 @@ import { performance } from '../../src/common/real-time.js';
 import { newCall, type ChargeChange, type Query } from '../../src/contract/store.js';
 import { admits, waitOf } from '../../src/contract/verdicts.js';
 import { Slices } from '../../src/stores/redis/local/slices.js';
-import { sharedOf } from '../../src/stores/redis/local/watched-keys.js';
+import { sharedBy } from '../../src/stores/redis/local/watched-keys.js';
 import { Redis } from 'ioredis';
 import { countedServer } from '../support/counted-server.js';
 import { startServer } from '../support/servers.js';
@@ -678,7 +678,7 @@ it('slices: units that wait to be given back end with their connection, too', as
 
 it('slices: of several servers, only those of the lost one end', async () => {
   let lose: (server: string | undefined) => void = () => {};
-  const shared = sharedOf({ onLost: (listener: typeof lose) => (lose = listener) } as never);
+  const shared = sharedBy({ onLost: (listener: typeof lose) => (lose = listener) } as never);
   const asked: string[] = [];
   const store = {
     decide: async ({ key }: { key: string }) => {

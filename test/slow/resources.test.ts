@@ -36,7 +36,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'stores/memory/selections.ts': 1001,
   'stores/redis/local/watched-keys.ts': 10_000,
   'stores/counts/traffic-counts.ts': 1000, // counted keys of a second
-  'stores/counts/used-keys.ts': 12_000, // keys whose window is known
+  'stores/counts/use-histogram.ts': 12_000, // keys whose window is known
 };
 
 /** Collections whose size depends on the time of the next write, and their bounds. */

@@ -4,7 +4,8 @@ import { within } from '../../common/within.js';
 import { printable } from '../../common/printable.js';
 import { PROBE_SCOPE } from '../../contract/health.js';
 import type { Reply } from '../../contract/reply.js';
-import type { Clock, PolicySet } from '../../contract/store.js';
+import { ONE_UNIT } from '../../contract/costs.js';
+import { lookOf, type Clock, type PolicySet } from '../../contract/store.js';
 import { looksOf, ownArgs, tagsOf } from '../../features/features.js';
 import { pushRequestArgs } from '../../features/layout.js';
 import { parseStateKey } from '../../stores/keys.js';
@@ -31,7 +32,6 @@ export function ignoreUnreadable(error: unknown): undefined {
 export class Calls {
   readonly commands: Commands;
   readonly prefix: string;
-  /** The time limit for an answer, ms. */
   readonly timeout: number;
   readonly #calls: ScriptCalls;
 
@@ -120,7 +120,7 @@ export class Calls {
     const own = ownArgs(looks, set, options);
     const { evaluateArgs } = argsOf(set, false, serverTime ?? this.clock?.() ?? Date.now(), own);
     const args = [...evaluateArgs];
-    const queries = heads.map(() => ({ set, key: '', cost: 1, peek: true, lease: '' }));
+    const queries = heads.map(() => lookOf({ set, key: '' }, ONE_UNIT));
     for (const { requestArgs } of looks)
       if (requestArgs) pushRequestArgs(args, requestArgs, queries, options);
     args.push(costArg(1, true));

@@ -1,14 +1,13 @@
-import type { TenantState } from '../../algorithms/sharing.js';
+import type { TenantState } from '../../algorithms/shares/sharing.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet, Store } from '../../contract/store.js';
-import { CROSSINGS_LIFE_MS } from '../../features/thresholds/crossings.js';
 import { escapeScope, keyTextOf, resetKey, statePattern, type Hash } from '../../stores/keys.js';
 import type { LiveLimiter } from '../../features/overrides/redis-check.js';
 import { checkServers } from '../../stores/redis/operators/check.js';
 import type { Finding } from '../../stores/redis/operators/finding.js';
 import { publishedKey } from '../../stores/redis/operators/publisher.js';
-import { readCrossing, readerKeys, type StreamEntry } from '../../features/thresholds/stream.js';
+import { crossingsOn } from '../../features/thresholds/stream.js';
 import type { RedisConnection } from '../../stores/redis/redis.js';
 import { RedisStore } from '../../stores/redis/redis-store.js';
 import { assemble } from '../../stores/redis/scripts.js';
@@ -16,7 +15,7 @@ import type { KeyHashing } from '../../stores/redis/secret-keys.js';
 import type { BanSource } from '../ban-source.js';
 import type { OverrideSource } from '../override-source.js';
 import { parseInstance, Published, type Instance } from '../published.js';
-import type { CrossingSource, FoundKey, Loss, Owner, Search, State, StateSettings } from '../state.js';
+import type { FoundKey, Loss, Owner, Search, State, StateSettings } from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
 import { redisBans } from './ban-source.js';
 import { Calls, ignoreUnreadable, OtherKeyError, reasonOf } from './calls.js';
@@ -42,20 +41,7 @@ export class RedisState implements State {
   readonly log: RedisLog;
   readonly bans: BanSource;
   readonly overrides: OverrideSource;
-  readonly crossings: CrossingSource = {
-    read: async (group, most, idle) => {
-      const { commands, prefix } = this.#calls;
-      const args = ['', String(most), String(idle), String(CROSSINGS_LIFE_MS)];
-      const script = assemble('read-crossings');
-      const entries = await this.#calls.run(script, readerKeys(prefix, group), args);
-      const head = `${commands.keyPrefix}${prefix}:{`;
-      return (entries as StreamEntry[]).map((entry) => readCrossing(entry, head));
-    },
-    ack: async (group, ids) => {
-      const [, , pending] = readerKeys(this.#prefix, group);
-      await this.#calls.call('ZREM', pending, ...ids);
-    },
-  };
+  readonly crossings: State['crossings'];
   readonly counts: CountReader;
   readonly memory: MemoryReader;
   readonly #calls: Calls;
@@ -70,6 +56,9 @@ export class RedisState implements State {
     this.log = new RedisLog(this.#calls);
     this.bans = redisBans(this.#calls, this.log);
     this.overrides = redisOverrides(this.#calls);
+    this.crossings = crossingsOn(this.#calls, (keys, args) =>
+      this.#calls.run(assemble('read-crossings'), keys, args),
+    );
     this.counts = new CountReader(this.#calls, hashing.text);
     this.memory = new MemoryReader(this.#calls);
     this.#prefix = prefix;
@@ -79,7 +68,7 @@ export class RedisState implements State {
   openStore(undoes?: string): Store {
     const store = new RedisStore(this.#calls.commands, {
       ...{ prefix: this.#prefix, hashing: this.#hashing, clock: this.#calls.clock },
-      ...{ localDenials: undefined, publish: undefined, sample: undefined, thresholds: false },
+      ...{ localDenials: undefined, publish: undefined, sample: undefined, stream: false },
     });
     return unlogged(store, this.#origin, true, undoes);
   }
@@ -112,7 +101,7 @@ export class RedisState implements State {
       );
       texts.forEach((text, i) => instances.push(...parseInstance(some[i]!, text)));
     }
-    return new Published(instances, { mark: this.#hashing.mark, isShared: true, problem });
+    return new Published(instances, { mark: this.#hashing.mark, isComplete: true, problem });
   }
 
   async loss(): Promise<Loss | null> {
@@ -141,8 +130,8 @@ export class RedisState implements State {
         cursor = String(next);
         yield keys.flatMap((each) => this.#calls.found(each.slice(keyPrefix.length)));
         // In a cluster, a cursor is only the position within one slot.
-        const share = cursor === '0' ? 1 : cluster ? 0 : shareOf(cursor);
-        progress?.((i + share) / servers.length);
+        const fraction = cursor === '0' ? 1 : cluster ? 0 : fractionBefore(cursor);
+        progress?.((i + fraction) / servers.length);
       } while (cursor !== '0' && !signal?.aborted);
       if (signal?.aborted) return;
     }
@@ -199,8 +188,8 @@ export class RedisState implements State {
   async close(): Promise<void> {}
 }
 
-/** The share of the keys before a cursor. SCAN counts cursors from their highest bit to their lowest, whatever the table's size. */
-function shareOf(cursor: string): number {
+/** The fraction of the keys before a cursor. SCAN counts cursors from their highest bit to their lowest, whatever the table's size. */
+function fractionBefore(cursor: string): number {
   const bits = BigInt(cursor).toString(2).padStart(64, '0');
   return parseInt([...bits].reverse().join('').slice(0, 32), 2) / 2 ** 32;
 }

@@ -1,7 +1,7 @@
-import type { TenantState } from '../../algorithms/sharing.js';
+import type { TenantState } from '../../algorithms/shares/sharing.js';
 import type { Calls } from './calls.js';
 
-/** The bytes before the cells of a tenant's state, the numbers of a cell, and the position of the used units: see `algorithms/shares.lua`. */
+/** The bytes before the cells of a tenant's state, the numbers of a cell, and the position of the used units: see `algorithms/shares/shares.lua`. */
 const HEAD = 53;
 const NUMBERS = 4;
 const USED = 2;

@@ -30,7 +30,6 @@ export const bans: Feature = {
   denied: strike,
 };
 
-/** The params of `ban.lua`. */
 function paramsOf({ ban }: PolicySet): number[] {
   return Object.values(ban!) as number[];
 }

@@ -50,7 +50,6 @@ export interface BanSummary extends Strikes {
   readonly countedUntil: number;
 }
 
-/** Reads a ban that `BanColumn` has saved. */
 export function banSummary(saved: Saved): BanSummary {
   const [denials = 0, countedUntil = 0, bannedUntil = 0, , , lastBanMs = 0] = saved as readonly number[];
   return { bannedUntil, denials, countedUntil, lastBanMs };

@@ -1,6 +1,6 @@
 import type { FirstDecision } from '../../contract/first-decision.js';
 import { firstCosts, idLifeOf, MAX_REPEATS, policiesText, repeatsOf } from './request-ids.js';
-import { unanswered, type Reply } from '../../contract/reply.js';
+import { isUndecided, unanswered, type Reply } from '../../contract/reply.js';
 import type { ChargeChange, PolicySet, Query } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import type { Place } from '../feature.js';
@@ -36,8 +36,9 @@ export function remember(places: readonly Place[], query: Query, reply: Reply): 
   return reply;
 }
 
-function isCharged({ ban, full, clientChanges, verdicts }: Reply, { policies }: PolicySet): boolean {
-  if (ban !== 0 || full !== undefined || clientChanges || policies.length === 0) return false;
+function isCharged(reply: Reply, { policies }: PolicySet): boolean {
+  const { ban, full, verdicts } = reply;
+  if (ban !== 0 || full !== undefined || isUndecided(reply) || policies.length === 0) return false;
   return policies.every(({ shadow }, i) => shadow || admits(waitOf(verdicts, i)));
 }
 

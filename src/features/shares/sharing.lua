@@ -39,7 +39,7 @@ end
 
 --- section recorder
 
--- The time until all policies without shares admit, with an attempt that this request was charged; or 0 if one of them never does.
+-- The time until the policies without shares admit, with the attempt that the request was charged; or 0 if a policy never does.
 local function wait_elsewhere()
   local longest = 0
   for _, verdict in ipairs(verdicts) do

@@ -1,7 +1,7 @@
 import { performance } from '../../common/real-time.js';
 import type { Verdict } from '../../common/decision.js';
 import { costAt } from '../../contract/costs.js';
-import type { PolicySet, Query, Subject } from '../../contract/store.js';
+import type { LeaseChange, PolicySet, Query, Store, Subject } from '../../contract/store.js';
 
 interface Lease extends Subject {
   readonly units: number;
@@ -54,7 +54,6 @@ export class ProcessSlots {
       if (until > now) yield { set, key, units, heldMs: now - since };
   }
 
-  /** Records the slots of a charged request. */
   take(query: Query, policies: readonly Verdict[]): void {
     const { lease, set, key } = query;
     let units = 0;
@@ -67,6 +66,13 @@ export class ProcessSlots {
     const since = this.#clock();
     this.#leases.set(lease, { set, key, units, since, until: since + ms });
     if (this.#leases.size >= this.#look) this.#dropEnded();
+  }
+
+  /** Releases or renews slots in a store, too. @returns false if they were no longer held */
+  async change(store: Pick<Store, 'lease'>, change: LeaseChange): Promise<boolean> {
+    if (change.action === 'release') this.release(change.lease);
+    else this.renew(change.lease, change.set);
+    return store.lease(change);
   }
 
   release(lease: string): void {

@@ -1,16 +1,20 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { SLOT_SHARES_KERNEL } from '../../algorithms/index.js';
+import { SLOT_SHARES_KERNEL, SlotColumn } from '../../algorithms/index.js';
 import { lazy } from '../../common/lazy.js';
-import { holdsSlots, type Query, type Subject } from '../../contract/store.js';
-import type { Feature } from '../feature.js';
+import { holdsSlots, type LeaseChange, type Query, type Subject } from '../../contract/store.js';
+import type { Feature, Place } from '../feature.js';
 import { text } from '../layout.js';
 
-/** Names the slots that a request takes. */
+/** Names the slots that a request takes, for the column that holds them. */
 export const slots: Feature = {
   name: 'slots',
   appliesTo: holdsSlots,
   isInLooks: true,
+  scripts: ['lease'],
   requestArgs: { lease: text((query: Query) => query.lease || leaseTag(query)) },
+  charges({ columns, policies }, i, { lease }) {
+    if (policies[i]!.traits.holdsSlots) (columns[i] as SlotColumn).lease = lease;
+  },
 };
 
 /** The first part of the names of this process' slots. A number follows. */
@@ -20,6 +24,24 @@ let leases = 0;
 /** A new name for the slots of a request. */
 export const newLease = (subject: Subject): string =>
   `${leasePrefix()}${(leases++).toString(36)}${leaseTag(subject)}`;
+
+/** Gives back the slots that a query took. */
+export function releaseOf({ set, key, cost, costs, lease }: Query): LeaseChange {
+  return { set, key, cost, costs, lease, action: 'release', degraded: undefined };
+}
+
+/** Releases or renews the slots of a lease at a place. @returns false if some of them were no longer held */
+export function changeLease(
+  { policies, columns, row }: Place,
+  { lease, action }: LeaseChange,
+  now: number,
+): boolean {
+  let held = row !== 0;
+  if (!held) return false;
+  for (const [i, column] of columns.entries())
+    if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now)) held = false;
+  return held;
+}
 
 /** The end of the names of a tenant's leases, by which stores count the slots of each tenant. Empty unless slots are shared. */
 export function leaseTag({ set, key }: Subject): string {

@@ -37,6 +37,12 @@ export interface ReadCrossing extends StoredCrossing {
   readonly id: string;
 }
 
+export interface CrossingSource {
+  /** The crossings that a group of readers gets now. @param idle the time until the group gets the crossings again, ms */
+  read(group: string, most: number, idle: number): Promise<readonly ReadCrossing[]>;
+  ack(group: string, ids: readonly string[]): Promise<void>;
+}
+
 export function storedCrossing(
   { set, key }: Subject,
   { at, ...rest }: Crossing,
@@ -76,4 +82,12 @@ export class CrossingList {
   ack(name: string, ids: readonly string[]): void {
     for (const id of ids) this.#groups.get(name)?.pending.delete(Number(id));
   }
+}
+
+/** The crossings of a memory store. @param list undefined if the store keeps none */
+export function crossingsIn(list: CrossingList | undefined, now: () => number): CrossingSource {
+  return {
+    read: (group, most, idle) => Promise.resolve(list?.read(group, most, idle, now()) ?? []),
+    ack: (group, ids) => Promise.resolve(list?.ack(group, ids)),
+  };
 }

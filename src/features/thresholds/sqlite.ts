@@ -1,4 +1,10 @@
-import { CROSSINGS_LIFE_MS, MAX_CROSSINGS, type ReadCrossing, type StoredCrossing } from './crossings.js';
+import {
+  CROSSINGS_LIFE_MS,
+  MAX_CROSSINGS,
+  type CrossingSource,
+  type ReadCrossing,
+  type StoredCrossing,
+} from './crossings.js';
 
 /** A database with the transaction under way in it. better-sqlite3 refuses `all` for statements without rows, and numbers as in `?1`. */
 interface Statements {
@@ -30,8 +36,24 @@ export function writeCrossings(database: Statements, crossings: readonly StoredC
   }
 }
 
+type Write = <T>(use: (database: Statements, now: number) => T) => Promise<T>;
+
+/** The crossings of a file. @param write runs a function in a transaction */
+export function crossingsOf(write: Write): CrossingSource {
+  return {
+    read: (group, most, idle) =>
+      write((database, now) => readCrossings(database, group, { most, idle, now })),
+    ack: (reader, ids) =>
+      write((database) => {
+        for (const table of TABLES) database.run(table);
+        for (const id of ids)
+          database.run('DELETE FROM headgate_readers WHERE reader = ? AND id = ?', reader, Number(id));
+      }),
+  };
+}
+
 /** Reads crossings for a group of readers, in the transaction under way: unacknowledged ones of `idle` ms ago first. */
-export function readCrossings(
+function readCrossings(
   database: Statements,
   reader: string,
   { most, idle, now }: { readonly most: number; readonly idle: number; readonly now: number },
@@ -53,10 +75,4 @@ export function readCrossings(
     id: String(id),
     ...(JSON.parse(entry) as StoredCrossing),
   }));
-}
-
-export function ackCrossings(database: Statements, reader: string, ids: readonly string[]): void {
-  for (const table of TABLES) database.run(table);
-  for (const id of ids)
-    database.run('DELETE FROM headgate_readers WHERE reader = ? AND id = ?', reader, Number(id));
 }

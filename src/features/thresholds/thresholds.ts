@@ -12,6 +12,7 @@ import { streamKey } from './stream.js';
 /** Reports once when a charge reaches a fraction of a limit. */
 export const thresholds: Feature = {
   name: 'thresholds',
+  scripts: ['read-crossings'],
   appliesTo: hasThresholds,
   args: {
     near: list(({ policies }: PolicySet) =>

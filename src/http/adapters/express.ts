@@ -2,6 +2,7 @@ import { IncomingMessage, type ServerResponse } from 'node:http';
 import type { NextFunction, Request, Response } from 'express';
 import type { Decision } from '../../common/decision.js';
 import { HeadgateError } from '../../common/errors.js';
+import { oncePer } from '../../common/lazy.js';
 import { createFlow } from '../flow.js';
 import { expressProxy } from './proxies.js';
 import { trails, type Framework, type Trail } from '../framework.js';
@@ -63,7 +64,7 @@ const rateLimitProperty = {
 };
 
 /** For each prototype, whether its requests are in `trails` and have the accessor above. */
-const hasAccessor = new WeakMap<object, boolean>();
+const hasAccessor = oncePer(prepare);
 
 /** Cached, because an app's requests have a single prototype, and most servers have a single app. */
 let lastPrototype: object | undefined;
@@ -72,9 +73,8 @@ let lastTells = false;
 function tells(req: Request): boolean {
   const prototype = (Object.getPrototypeOf(req) ?? Object.prototype) as object;
   if (prototype === lastPrototype) return lastTells;
-  lastTells = hasAccessor.get(prototype) ?? prepare(prototype);
+  lastTells = hasAccessor(prototype);
   lastPrototype = prototype;
-  hasAccessor.set(prototype, lastTells);
   return lastTells;
 }
 

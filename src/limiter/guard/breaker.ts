@@ -47,7 +47,7 @@ export class Breaker {
   #stopping(server: string | undefined, { set }: Subject): Circuit | undefined {
     const down = this.#downAt(server);
     const mayAnswer =
-      down?.lastError && isNotPermitted(down.lastError) && !this.#refusals.has(server, set.name);
+      down?.lastError && isNotPermitted(down.lastError) && !this.#refusals.refuses(server, set.name);
     return mayAnswer ? undefined : down;
   }
 
@@ -145,7 +145,6 @@ export class Breaker {
     if (this.answers === 0) this.#warn('has not answered yet', error);
   }
 
-  /** Records an answer after the time limit. */
   answeredLate({ call }: Subject, wasProbe = false): void {
     this.#circuits.get(call?.server)?.answeredLate(wasProbe);
   }

@@ -46,7 +46,6 @@ export class Local {
     void stores.get(this.#of)?.ban({ set: this.#set(set), key }, 0, undefined, false);
   }
 
-  /** Forgets the charges of a key here. */
   reset({ set, key }: Subject): void {
     void stores.get(this.#of)?.reset({ set: this.#set(set), key }, false);
   }

@@ -2,6 +2,7 @@ import { lazy } from '../../common/lazy.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Warn } from '../../common/warnings.js';
 import { PROBE_SCOPE } from '../../contract/health.js';
+import { ONE_UNIT } from '../../contract/costs.js';
 import { lookOf, newCall, type Keys, type Query, type Store, type Subject } from '../../contract/store.js';
 import { variant } from '../../contract/variant.js';
 import { MAX_KEY_TRIES, MAX_SILENCE_MS, PROBE_KEYS } from './guard-options.js';
@@ -46,7 +47,7 @@ export function probesOf(
     const write = { set: probeSet, key: keys, cost: 1, peek: false, lease: `probe${probe}`, call: newCall() };
     if (server === undefined || store.serverOf?.(write) === server) {
       const read = isThere ? { set, key } : { set: probeSet, key: keys };
-      return [write, lookOf({ ...read, call: newCall() }, { cost: 1 })];
+      return [write, lookOf({ ...read, call: newCall() }, ONE_UNIT)];
     }
   }
   return undefined;

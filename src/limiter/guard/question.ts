@@ -176,7 +176,6 @@ export class Timeouts {
     return due + MAX_TIMER_DELAY_MS <= performance.now();
   }
 
-  /** Resolves when no question waits. */
   async idle(): Promise<void> {
     if (this.#head) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }

@@ -10,17 +10,11 @@ interface Rights {
  * The limiters that servers refuse for lack of a permission. A limiter may need a command that another one does not, so such an error is no
  * failure of the server while the server answers other limiters.
  */
-export class Refusals {
-  readonly #servers = new Map<string | undefined, Rights>();
-
-  get size(): number {
-    return this.#servers.size;
-  }
-
+export class Refusals extends Map<string | undefined, Rights> {
   /** Records that a server refuses a limiter. @returns whether the server answers others */
   refuse(server: string | undefined, name: string): boolean {
-    let rights = this.#servers.get(server);
-    if (!rights) this.#servers.set(server, (rights = { refused: new Set(), answered: new Set() }));
+    let rights = this.get(server);
+    if (!rights) this.set(server, (rights = { refused: new Set(), answered: new Set() }));
     rights.refused.add(name);
     rights.answered.delete(name);
     return rights.answered.size > 0;
@@ -28,14 +22,14 @@ export class Refusals {
 
   /** Records that a server answers a limiter. */
   answer(server: string | undefined, name: string): void {
-    const rights = this.#servers.get(server);
+    const rights = this.get(server);
     if (!rights) return;
     rights.refused.delete(name);
     if (name !== PROBE_SCOPE) rights.answered.add(name);
-    if (rights.refused.size === 0) this.#servers.delete(server);
+    if (rights.refused.size === 0) this.delete(server);
   }
 
-  has(server: string | undefined, name: string): boolean {
-    return this.#servers.get(server)?.refused.has(name) === true;
+  refuses(server: string | undefined, name: string): boolean {
+    return this.get(server)?.refused.has(name) === true;
   }
 }

@@ -23,6 +23,7 @@ import {
   type Store,
   type Subject,
 } from '../../contract/store.js';
+import { releaseOf } from '../../features/slots/slots.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { coded, failsAgain, hasDoneNothing } from '../../stores/store-error.js';
 import { breakerOf, type Breaker } from './breaker.js';
@@ -186,10 +187,9 @@ class StoreGuard implements Store, Asker {
   }
 
   /** Frees the store's slots of a request if the caller got another answer. */
-  #release({ set, key, cost, costs, lease }: Query): void {
-    if (lease === '') return;
-    const change = { set, key, cost, costs, lease, action: 'release', degraded: undefined } as const;
-    void inBackground('A late slot was not given back', this.lease(change), this.#warn);
+  #release(query: Query): void {
+    if (query.lease === '') return;
+    void inBackground('A late slot was not given back', this.lease(releaseOf(query)), this.#warn);
   }
 
   async adjust(change: ChargeChange): Promise<ChangeReply> {

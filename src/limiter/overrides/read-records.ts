@@ -42,7 +42,6 @@ export function overrideBy(
   return entry && overrideOf(entry);
 }
 
-/** Asks a store about a subject. */
 type Ask = <T>(subject: Subject, send: (asked: Subject) => MaybePromise<T>) => Promise<T>;
 
 /** The overrides of a store that is only asked through a function. */

@@ -84,7 +84,6 @@ export class AskSchedule {
     this.#notBefore = this.#deniedUntil = 0;
   }
 
-  /** Ends a sleep at its time. */
   awake(): void {
     if (this.#deniedUntil < this.#notBefore + 1) this.#deniedUntil = 0;
     this.#notBefore = 0;
@@ -177,7 +176,6 @@ function mostOf({ policies }: PolicySet): number {
   return most;
 }
 
-/** The furthest turn that the denying policy gives, ms ahead. */
 function aheadOf({ set, policy: decider }: LimiterDecision): number {
   return set.policies.find(({ name }) => name === decider)?.traits.aheadMs ?? 0;
 }

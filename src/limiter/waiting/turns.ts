@@ -14,7 +14,6 @@ export class ReservedTurns {
     this.#turns.set(decision, decidedAt + decision.delayMs);
   }
 
-  /** Gives a request the turn of another. */
   move(decision: Decision, at: number): void {
     this.#turns.set(decision, at);
   }

@@ -63,7 +63,6 @@ export class WaitingQueues<T, L extends WaitingQueue<T>> {
     return line;
   }
 
-  /** Removes a line without requests. */
   close({ key }: L): void {
     this.#byKey.delete(key);
   }
@@ -89,7 +88,6 @@ export class WaitingQueues<T, L extends WaitingQueue<T>> {
     return true;
   }
 
-  /** Gives up the place of a request. */
   vacate(line: L, isUnbounded = false): void {
     if (isUnbounded) this.#unbounded--;
     else this.#resize(line, -1);

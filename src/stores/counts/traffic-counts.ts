@@ -3,8 +3,7 @@ import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { tenantDimension } from '../../contract/shares.js';
 import { partTextOf, type KeyText } from '../keys.js';
 import { causeOf } from './denials.js';
-import { UseHistogram } from './use-histogram.js';
-import type { UsedKeys } from './used-keys.js';
+import { UseHistogram, type UsedKeys } from './use-histogram.js';
 
 /** The most policies and keys of a limiter that are counted in a second. */
 const MAX_POLICIES = 32;
@@ -80,11 +79,7 @@ export class LimiterCounts {
     }
     // These counts need no limit, because there are few reasons.
     if (!allowed && !isOfPolicy && reason !== undefined) increment(this.#reasons, reason);
-    if (times > 0) this.#addKey(decision, times, isOfWait);
-  }
-
-  #addKey(decision: CountedDecision, times: number, isOfWait: boolean): void {
-    const { allowed, policy, reason } = decision;
+    if (times === 0) return;
     const which = allowed ? 0 : 1;
     this.#counted[which] += times;
     const [dimension, key] = decidingKey(decision);
@@ -98,7 +93,7 @@ export class LimiterCounts {
     }
     own.counts[which] += times;
     if (allowed) return;
-    const denying = isOfWait ? undefined : policy;
+    const denying = isOfWait ? undefined : decision.policy;
     if (denying !== undefined) own.counts.splice(2, 2, denying);
     else if (reason !== undefined) own.counts.splice(2, 2, null, reason);
     const causes = (own.causes ??= new Map<string, number>());

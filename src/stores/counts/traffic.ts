@@ -12,7 +12,7 @@ import { History } from './history.js';
 import { MINUTE_MS } from './times.js';
 import { LatencyHistogram } from './latency-histogram.js';
 import type { Counted, CountSink, StoreHealth } from './sink.js';
-import { UsedKeys } from './used-keys.js';
+import { UsedKeys } from './use-histogram.js';
 import { LimiterCounts, type CountedLimiter, type CountedQueue } from './traffic-counts.js';
 
 /** Counts of decisions, for operators. */
@@ -40,7 +40,6 @@ const SEND_INTERVAL_MS = 1000;
 /** The time between two additions to the history, ms, because each field costs the server as much as a message. */
 const HISTORY_INTERVAL_MS = 5000;
 
-/** The store's settings that counting needs. */
 interface Settings {
   readonly sample: number;
   readonly text: KeyText;
@@ -185,7 +184,6 @@ export class Traffic {
     if (this.#announced.size === 0) this.flush(true);
   }
 
-  /** Sends what is left, and stops. */
   close(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

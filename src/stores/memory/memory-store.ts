@@ -9,6 +9,7 @@ import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/
 import type { Place } from '../../features/feature.js';
 import { passOn } from '../../features/thresholds/crossing-reports.js';
 import type { CrossingList } from '../../features/thresholds/crossings.js';
+import { ONE_UNIT } from '../../contract/costs.js';
 import { featuresOf } from '../../features/features.js';
 import { AllMarks } from '../../features/thresholds/marks.js';
 import { MemoryRecords, overridesIn } from '../../features/overrides/memory-records.js';
@@ -144,7 +145,7 @@ export class Memory implements MemoryStore {
     const [part] = setsByDimension(set);
     const place = new MemoryPlace(true, this.#onFull, this.#marks, this.#ids);
     place.find(this.#makeView({ ...part!, scope }), key, now);
-    const query = lookOf({ set, key }, { cost: 1, costs: undefined });
+    const query = lookOf({ set, key }, ONE_UNIT);
     return decide([place], query, now, this.#step(now));
   }
 

@@ -4,7 +4,6 @@ import type { Warn } from '../../common/warnings.js';
 /** The most policies whose state a table keeps, and the most selections of policies. */
 const MAX_POLICIES = 1000;
 
-/** Policies that decide together. */
 export interface Selection {
   readonly number: number;
   readonly policies: readonly Numbered[];

@@ -13,6 +13,7 @@ import {
 import {
   chargedOf,
   marksOf,
+  isUndecided,
   replyWith,
   type ChangeReply,
   type Reply,
@@ -29,8 +30,8 @@ import {
 } from '../../contract/store.js';
 import { refusal } from '../../contract/together.js';
 import { countsAttempts } from '../../features/attempts/attempts.js';
-import { bansByDenials } from '../../features/bans/ban-steps.js';
-import { hasBan } from '../../features/bans/ban-steps.js';
+import { bansByDenials, hasBan } from '../../features/bans/ban-steps.js';
+import { releaseOf } from '../../features/slots/slots.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { PartCalls } from './part-calls.js';
@@ -122,7 +123,7 @@ export class AcrossSlots implements ByOneKey {
       // If the key is banned, the other parts are only looked at.
       for (const i of inOrder(parts)) {
         const reply = await this.#decide(query, parts[i]!, calls);
-        if (reply.clientChanges) {
+        if (isUndecided(reply)) {
           await this.#giveBack(query, parts, replies, i);
           return reply;
         }
@@ -147,7 +148,7 @@ export class AcrossSlots implements ByOneKey {
     const looks = parts.map(async (part, i) => (i === denied ? denial : this.#decide(look, part, calls)));
     try {
       const replies = await Promise.all(looks);
-      const behind = replies.find(({ clientChanges }) => clientChanges);
+      const behind = replies.find(isUndecided);
       return behind ?? { ...merged(parts, replies), ban: denial.ban };
     } catch (error) {
       // A ban denies even while the server of another key is down.
@@ -170,20 +171,19 @@ export class AcrossSlots implements ByOneKey {
     replies: readonly Reply[],
     denied: number,
   ): Promise<void> {
-    const { cost, peek, lease } = query;
+    const { cost, peek } = query;
     if (peek || cost === 0) return;
     await Promise.all(
       parts.flatMap((part, i) => {
         const reply = replies[i];
         if (!reply || i === denied) return [];
-        const subject = { set: part.set, key: part.keyOf(query.key), degraded: undefined };
-        const costs = costsOfPart(query, part.at);
-        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(costs, n) : 0));
+        const own = queryOf(query, part);
+        const { set, key } = own;
+        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(own, n) : 0));
         const returned: Promise<unknown>[] = [
-          this.#store.adjust({ ...subject, units, charged: chargedOf(reply) }),
+          this.#store.adjust({ set, key, degraded: undefined, units, charged: chargedOf(reply) }),
         ];
-        if (holdsSlots(part.set))
-          returned.push(this.#store.lease({ ...subject, ...costs, lease, action: 'release' }));
+        if (own.lease !== '') returned.push(this.#store.lease(releaseOf(own)));
         return returned.map((each) =>
           inBackground('The charge of a denied request was not given back', each),
         );
@@ -233,14 +233,13 @@ export class AcrossSlots implements ByOneKey {
 
   async usage(subject: Subject): Promise<UsageReply> {
     const replies = await this.#askAll(subject, (part) => this.#store.usage(part));
-    const behind = replies.find(({ clientChanges }) => clientChanges);
+    const behind = replies.find(isUndecided);
     if (behind) return behind;
     const ban = Math.max(...replies.map((reply) => reply.ban));
     const records = Object.assign({}, ...replies.map((reply) => reply.records)) as UsageReply['records'];
     return { ...merged(setsByDimension(subject.set), replies), ban, records };
   }
 
-  /** Asks about each part at once. */
   #askAll<T>({ set, key, call }: Subject, ask: (part: Subject) => Promise<T>): Promise<T[]> {
     const calls = new PartCalls(call);
     const asked = setsByDimension(set).map((part) =>

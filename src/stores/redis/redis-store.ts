@@ -17,14 +17,14 @@ import { banCall } from '../../features/bans/bans.js';
 import { answered, featuresOf, kindOf, needsStore } from '../../features/features.js';
 import { ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
 import { overridesOn } from '../../features/overrides/redis-records.js';
-import { pushRequestArgs } from '../../features/layout.js';
+import { pushRequestArgs, type FeatureOptions } from '../../features/layout.js';
 import { resetChange } from '../journal.js';
 import { ownerTexts } from '../keys.js';
 import { AcrossSlots, checkSlots, isAcross, needsSeveralSlots, warnOfHiddenCluster } from './across-slots.js';
 import { Batcher, type Batch } from './calls/batch.js';
 import * as operations from './calls/operations.js';
 import { DEADLINE, Plans } from './calls/plans.js';
-import { ScriptCalls } from './calls/script-calls.js';
+import { ScriptCalls, Sending } from './calls/script-calls.js';
 import { decode, pushCosts } from './calls/wire.js';
 import type { Commands, Done } from './clients/commands.js';
 import { RememberedDenials } from './local/remembered-denials.js';
@@ -45,18 +45,14 @@ const MAX_RETURNS_PER_CALL = 32;
 /** The most repetitions of a call after an instructive error: about the server's time, or one from which a sender learns. */
 const MAX_REPETITIONS = 2;
 
-/** The checked options of a store. */
-interface Settings {
+interface Settings extends FeatureOptions {
   readonly clock: Clock | undefined;
-  readonly prefix: string;
   /** ms, or `undefined` if denials are not remembered. */
   readonly localDenials: number | undefined;
   readonly publish: number | undefined;
   /** The key of one in so many decisions is counted. Undefined if decisions are not counted. */
   readonly sample: number | undefined;
   readonly hashing: KeyHashing;
-  /** Whether crossings of thresholds are appended to a stream. */
-  readonly thresholds: 'stream' | false;
 }
 
 /** Stores state in Redis or Valkey, and decides in one EVALSHA. `redisStore` creates it. */
@@ -83,14 +79,14 @@ export class RedisStore implements Store {
   readonly #stopListening: () => void;
 
   constructor(commands: Commands, settings: Settings) {
-    const { clock, prefix, localDenials, publish, sample, hashing, thresholds } = settings;
+    const { clock, prefix, localDenials, publish, sample, hashing, stream } = settings;
     const { text, mark } = hashing;
     this.whenReady = commands.whenReady.bind(commands);
     this.waitsFor = commands.waitsFor.bind(commands);
     this.#commands = commands;
     this.#stopListening = commands.listen();
     this.#clock = clock;
-    this.#plans = new Plans(prefix, text, clock, thresholds === 'stream');
+    this.#plans = new Plans(prefix, text, clock, stream);
     this.#denials = localDenials === undefined ? undefined : new RememberedDenials(localDenials);
     if (publish !== undefined)
       this.#publisher = new Publisher(this.#announced, commands, {
@@ -237,13 +233,14 @@ export class RedisStore implements Store {
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);
     const { senders } = plan;
-    if ((!plan.moves && senders.length === 0) || tries === MAX_REPETITIONS) return calls.send(call, done);
-    calls.send(call, (error, reply) => {
+    if ((!plan.moves && senders.length === 0) || tries === MAX_REPETITIONS)
+      return new Sending(calls, call, done).write();
+    new Sending(calls, call, (error, reply) => {
       const learns =
         error && (this.#plans.learnsTime(error) || senders.some((sender) => sender.learns(error)));
       if (learns) this.#send(batch, done, tries + 1);
       else done(error, reply);
-    });
+    }).write();
   };
 
   adjust(change: ChargeChange): Promise<ChangeReply> {
@@ -260,7 +257,6 @@ export class RedisStore implements Store {
     return this.#run(subject, () => operations.usage(this.#plans, subject));
   }
 
-  /** Returns charges of several keys. */
   async giveBack(changes: readonly ChargeChange[], again = false): Promise<void> {
     const alone = changes.filter(({ set }) => featuresOf(set).some(({ isPerKey }) => isPerKey));
     const calls: Promise<unknown>[] = alone.map((change) => this.adjust(change));

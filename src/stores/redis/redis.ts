@@ -19,7 +19,7 @@ import { compileHashing, type KeyHashing } from './secret-keys.js';
 import { SLICE_TABLE, type SliceOptions } from './local/slice-options.js';
 import { wrap } from '../../contract/wrap.js';
 import { Slices } from './local/slices.js';
-import { sharedOf } from './local/watched-keys.js';
+import { sharedBy } from './local/watched-keys.js';
 import type { Clock, Store } from '../../contract/store.js';
 import { refusal } from '../../contract/together.js';
 import { COUNT_TABLE, type CountOptions } from '../counts/traffic.js';
@@ -141,7 +141,7 @@ export function storeOn(commands: Commands, options: RedisStoreOptions): Checkab
   }
   const connection = { commands, prefix, hashing, clock };
   const store = new RedisStore(commands, {
-    ...{ clock, prefix, hashing, thresholds },
+    ...{ clock, prefix, hashing, stream: thresholds === 'stream' },
     sample: (clock || commands.connectionless) && options.counts === undefined ? undefined : counts?.sample,
     // With a clock, both are off unless the user sets them. Over HTTP each publication would be a request.
     localDenials: clock && options.localDenials === undefined ? undefined : values.localDenials,
@@ -149,7 +149,7 @@ export function storeOn(commands: Commands, options: RedisStoreOptions): Checkab
   });
   connections.set(store, connection);
   if (!slicing) return store;
-  const slices = new Slices(store, slicing, sharedOf(commands), JSON.stringify([prefix, hashing.mark]));
+  const slices = new Slices(store, slicing, sharedBy(commands), JSON.stringify([prefix, hashing.mark]));
   const sliced = wrap(store, slices);
   connections.set(sliced, connection);
   return Object.assign(sliced, { check: () => store.check() });

@@ -13,21 +13,13 @@ export interface Script {
 }
 
 /** The names of the scripts, which are also the names of their files. */
-export const scriptNames = [
-  ...(['adjust', 'check', 'count', 'evaluate', 'evaluate-single', 'lease'] as const),
-  ...([
-    'note-changes',
-    'publish',
-    'read-crossings',
-    'read-override',
-    'reset',
-    'configure',
-    'set-ban',
-    'set-override',
-  ] as const),
+export const scriptNames: readonly string[] = [
+  ...['adjust', 'check', 'count', 'evaluate', 'evaluate-single'],
+  ...['note-changes', 'publish', 'reset', 'configure'],
+  ...FEATURES.flatMap(({ scripts = [], byHand }) => [...scripts, ...(byHand?.scripts ?? [])]),
 ];
 
-export type ScriptName = (typeof scriptNames)[number];
+export type ScriptName = string;
 
 const scripts = new Map<string, Script>();
 

@@ -22,7 +22,6 @@ export function versionOf(info: string): ServerVersion | undefined {
   return { text: `Redis ${redis}`, tooOld };
 }
 
-/** A field in the answer to `INFO`. */
 export function fieldOf(info: string, name: string): string | undefined {
   return new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1];
 }

@@ -4,7 +4,7 @@ import { holdsSlots, type ChargeChange, type LeaseChange, type Subject } from '.
 import { featuresOf, kindOfChange } from '../../features/features.js';
 import { columnsOf, look, noteDenial, verdictsOf } from './evaluate.js';
 import type { Place } from '../../features/feature.js';
-import { changeLease } from '../../features/slots/lease-steps.js';
+import { changeLease } from '../../features/slots/slots.js';
 import type { History } from '../../features/charge-history.js';
 import { adjustShares } from './shares.js';
 

@@ -1,7 +1,7 @@
-import type { MemoryColumn, SlotColumn } from '../../algorithms/index.js';
+import type { MemoryColumn } from '../../algorithms/index.js';
 import { costAt, costsOfPart, NO_COSTS, type Costs } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { unanswered, type Reply, type UsageReply } from '../../contract/reply.js';
+import { replyWith, unanswered, type Reply, type UsageReply } from '../../contract/reply.js';
 import type { PolicySet, Query, Subject } from '../../contract/store.js';
 import { addVerdict, admits, nextWait, soleVerdict } from '../../contract/verdicts.js';
 import { sharedOf } from '../../contract/shares.js';
@@ -15,27 +15,24 @@ import { Shares } from './shares.js';
  */
 export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {
   const kind = kindOf(query);
-  if (kind === 0) return decideNow(places, query, now, step);
-  const features = featuresOf(query.set, kind);
-  for (const feature of features) {
-    const answer = feature.before?.(places, query, now);
-    if (answer) return answer;
+  const asked = kind === 0 ? undefined : featuresOf(query.set, kind);
+  if (asked) {
+    for (const feature of asked) {
+      const answer = feature.before?.(places, query, now);
+      if (answer) return answer;
+    }
   }
-  let reply = decideNow(places, query, now, step);
-  for (const feature of features) reply = feature.after?.(places, query, reply) ?? reply;
-  return reply;
-}
-
-function decideNow(places: readonly Place[], query: Query, now: number, step: number): Reply {
   const hasFeatures = places[0]!.features.length > 0;
   const changes = hasFeatures ? correct(places, query.set) : undefined;
-  if (changes) return { ...unanswered(now, step), ...changes };
+  let reply: Reply;
+  if (changes) reply = { ...unanswered(now, step), ...changes };
   // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
-  const reply =
-    places.length === 1
-      ? decideByOne(places[0]!, query, now, step)
-      : decideBySeveral(places, query, now, step);
-  return hasFeatures && reply.verdicts.length > 0 ? complete(places, reply) : reply;
+  else if (places.length === 1) reply = decideByOne(places[0]!, query, now, step);
+  else reply = decideBySeveral(places, query, now, step);
+  if (hasFeatures && !changes && reply.verdicts.length > 0)
+    for (const feature of places[0]!.features) reply = feature.verdicts?.(places, reply) ?? reply;
+  if (asked) for (const feature of asked) reply = feature.after?.(places, query, reply) ?? reply;
+  return reply;
 }
 
 function correct(places: readonly Place[], set: PolicySet): Partial<Reply> | undefined {
@@ -44,12 +41,6 @@ function correct(places: readonly Place[], set: PolicySet): Partial<Reply> | und
     if (changes) return changes;
   }
   return undefined;
-}
-
-function complete(places: readonly Place[], reply: Reply): Reply {
-  let answer = reply;
-  for (const feature of places[0]!.features) answer = feature.verdicts?.(places, answer) ?? answer;
-  return answer;
 }
 
 /** Runs once the waits are in the columns. */
@@ -65,8 +56,8 @@ export function usage(
 ): UsageReply {
   const changes = correct(places, set);
   if (changes) return { ...unanswered(now, step), records: {}, ...changes };
-  const ban = refusedFor(places, now, false);
-  const reply = lookOnly(places, { set, key, ...NO_COSTS }, { now, step, ban });
+  const left = refusedFor(places, now, false);
+  const reply = lookOnly(places, { set, key, ...NO_COSTS }, { now, step, left });
   const fields = places[0]!.features.map((feature) => feature.usage?.(places));
   return Object.assign({ ...reply, records: {} }, ...fields) as UsageReply;
 }
@@ -75,21 +66,20 @@ export function usage(
 function lookOnly(
   places: readonly Place[],
   asked: Subject & Costs & Pick<Query, 'weight'>,
-  answer: Omit<Reply, 'verdicts'>,
+  { now, step, left }: Pick<Reply, 'now' | 'step'> & { readonly left: number },
 ): Reply {
-  const { now, step } = answer;
   const costsOf = ({ part }: Place): Costs => (asked.costs ? costsOfPart(asked, part.at) : asked);
   for (const place of places) look(place, costsOf(place), now, false);
   report(places, costsOf, now);
   if (sharedOf(asked.set).length > 0) new Shares(places, { ...asked, peek: true }, now, step).report(false);
-  return { ...answer, verdicts: verdictsOf(columnsOf(places)) };
+  return replyWith(verdictsOf(columnsOf(places)), now, step, left);
 }
 
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {
   const { peek } = query;
   // A loop over an empty list is not free.
   const left = place.features.length > 0 ? refusedAt(place, now, !peek) : 0;
-  if (left > 0) return lookOnly([place], query, { now, step, ban: left });
+  if (left > 0) return lookOnly([place], query, { now, step, left });
   const admitted = look(place, query, now, !peek);
   const outcome = admitted ? 'admitted' : 'denied';
   const full = place.row === 0 ? makeRoom(place, query, outcome, now) : undefined;
@@ -102,7 +92,7 @@ function decideByOne(place: Place, query: Query, now: number, step: number): Rep
 function decideBySeveral(places: readonly Place[], query: Query, now: number, step: number): Reply {
   const { set, peek } = query;
   const left = refusedFor(places, now, !peek);
-  if (left > 0) return lookOnly(places, query, { now, step, ban: left });
+  if (left > 0) return lookOnly(places, query, { now, step, left });
   const costsOf = ({ part }: Place): Costs => (query.costs ? costsOfPart(query, part.at) : query);
   let admitted = true;
   // The places whose policies deny. A tenant's share depends on other tenants, and never counts as a denial.
@@ -130,7 +120,7 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
   }
   report(places, costsOf, now);
   shares?.report(admitted);
-  const reply = { now, step, ban: started, verdicts: verdictsOf(columnsOf(places)) };
+  const reply = replyWith(verdictsOf(columnsOf(places)), now, step, started);
   return full === undefined ? reply : { ...reply, full };
 }
 
@@ -199,12 +189,11 @@ function charge(place: Place, query: Query, outcome: Outcome, now: number): numb
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
     const policy = policies[i]!;
-    const { params, traits } = policy;
     const cost = query.costs === undefined ? query.cost : query.costs[i]!;
     // A shadow that would deny charges nothing, like a policy that denies.
     if (cost === 0 || !admits(column.wait) || !(isAdmitted || chargesDenied(features, policy))) continue;
-    if (traits.holdsSlots) (column as SlotColumn).lease = query.lease;
-    column.commit(row, params, cost, now);
+    if (features.length > 0) for (const feature of features) feature.charges?.(place, i, query);
+    column.commit(row, policy.params, cost, now);
     if (!isAdmitted) for (const feature of features) feature.chargedDenied?.(place, i, cost, now);
     if (features.length > 0)
       for (const feature of features) feature.charged?.(place, i, column.remaining + cost, now);

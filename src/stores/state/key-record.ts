@@ -1,16 +1,11 @@
 import { SavedBan } from '../../features/bans/saved-ban.js';
 import { kernels, type MemoryColumn } from '../../algorithms/index.js';
-import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import type { Crossing } from '../../contract/crossing.js';
 import { stepAfter } from '../../contract/store.js';
 import type { StoredCrossing } from '../../features/thresholds/crossings.js';
 import type { LoggedChange } from '../journal.js';
-import type { Place, Writable } from '../../features/feature.js';
-import { marksAmong, type Marks } from '../../features/thresholds/marks.js';
-import { idAmong, type IdPlace } from '../../features/ids/id-record.js';
+import type { Writable } from '../../features/feature.js';
 import { History, type Histories } from '../../features/charge-history.js';
-import { RecordPlace } from './record-place.js';
 import {
   encode,
   NO_ENTRY,
@@ -91,28 +86,12 @@ export class KeyRecord implements Histories {
     return this.#states;
   }
 
-  /** The record of an id, if this is the state of an id. */
-  get id(): IdPlace {
-    return idAmong(this.#states);
-  }
-
-  /** @param crossings receives the crossings of thresholds */
-  marks(crossings: Crossing[]): Marks {
-    return marksAmong(this.#states, crossings);
-  }
-
   find(policy: string): History | undefined {
     return this.#histories?.get(policy);
   }
 
   open(policy: string, _key: string, now: number, life: number): History {
     return this.#open(policy, now + life);
-  }
-
-  /** @param crossings receives the crossings of thresholds @param id the state of the request's id */
-  place(part: DimensionSet, crossings: Crossing[], id: KeyRecord | undefined): Place {
-    this.ban.use(part.set.ban);
-    return new RecordPlace(this, part, crossings, id);
   }
 
   column({ id, kernel, params }: CompiledPolicy): MemoryColumn {

@@ -17,6 +17,7 @@ import { ownerText } from '../keys.js';
 import { adjust, lease, reset } from './changes.js';
 import { decide, usage } from './evaluate.js';
 import { KeyRecord, type StateChange, type TextChange } from './key-record.js';
+import { RecordPlace } from './record-place.js';
 import type { Place } from '../../features/feature.js';
 import type { StoredState } from './saved-state.js';
 import { severalKeys } from './state-keys.js';
@@ -122,7 +123,7 @@ export abstract class States implements OverrideStates {
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
     // The state of an id follows the states of the keys.
     const id = this.#records[parts.length];
-    return parts.map((part, i) => this.#records[i]!.place(part, this.#crossings.current, id));
+    return parts.map((part, i) => new RecordPlace(this.#records[i]!, part, this.#crossings.current, id));
   }
 
   /** All keys get the same step, because a charge to all of them is returned by a single step. */

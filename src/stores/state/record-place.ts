@@ -1,27 +1,15 @@
 import type { MemoryColumn } from '../../algorithms/index.js';
 import type { Crossing } from '../../contract/crossing.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
 import type { BanColumn } from '../../features/bans/ban-column.js';
-import type { SavedBan } from '../../features/bans/saved-ban.js';
 import type { Feature, Place } from '../../features/feature.js';
 import { featuresOf } from '../../features/features.js';
-import type { IdPlace } from '../../features/ids/id-record.js';
+import { idAmong, type IdPlace } from '../../features/ids/id-record.js';
 import { limitsOf } from '../../features/overrides/key-limits.js';
 import { recordAmong } from '../../features/overrides/state-record.js';
 import type { Histories } from '../../features/charge-history.js';
-import type { Marks } from '../../features/thresholds/marks.js';
-import type { Entry } from './saved-state.js';
-
-/** The state of one key, as far as its place needs it. */
-interface PlacedRecord extends Histories {
-  readonly now: number;
-  readonly entries: Map<string, Entry>;
-  readonly ban: SavedBan;
-  readonly id: IdPlace;
-  marks(crossings: Crossing[]): Marks;
-  column(policy: CompiledPolicy): MemoryColumn;
-}
+import { marksAmong, type Marks } from '../../features/thresholds/marks.js';
+import type { KeyRecord } from './key-record.js';
 
 /** The place of a key whose state is a record. A class, because an object with these functions would be made anew for each decision. */
 export class RecordPlace implements Place {
@@ -32,14 +20,15 @@ export class RecordPlace implements Place {
   readonly columns: readonly MemoryColumn[];
   /** Each key has row 1 from the start, so nothing is left to create. */
   readonly row = 1;
-  readonly #record: PlacedRecord;
+  readonly #record: KeyRecord;
   readonly #crossings: Crossing[];
-  readonly #id: PlacedRecord | undefined;
+  readonly #id: KeyRecord | undefined;
 
   /** @param crossings receives the crossings of thresholds @param id the state of the request's id */
-  constructor(record: PlacedRecord, part: DimensionSet, crossings: Crossing[], id: PlacedRecord | undefined) {
+  constructor(record: KeyRecord, part: DimensionSet, crossings: Crossing[], id: KeyRecord | undefined) {
     const { set } = part;
     const limits = set.overrides && limitsOf(set, recordAmong(record.entries), record.now);
+    record.ban.use(set.ban);
     this.part = part;
     this.features = featuresOf(set);
     this.limits = limits;
@@ -59,11 +48,11 @@ export class RecordPlace implements Place {
   }
 
   get marks(): Marks {
-    return this.#record.marks(this.#crossings);
+    return marksAmong(this.#record.entries, this.#crossings);
   }
 
   idOf(): IdPlace {
-    return this.#id!.id;
+    return idAmong(this.#id!.entries);
   }
 
   create(): void {}

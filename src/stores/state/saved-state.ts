@@ -1,5 +1,5 @@
 import type { Saved } from '../../algorithms/index.js';
-import { shares } from '../../algorithms/shares.js';
+import { shares } from '../../algorithms/shares/shares.js';
 import { banSummary, type BanSummary } from '../../features/bans/saved-ban.js';
 import { recordAmong } from '../../features/overrides/state-record.js';
 import { isOfFeature } from '../../features/features.js';

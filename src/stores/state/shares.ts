@@ -3,9 +3,9 @@ import {
   type SlotSharesColumn,
   type SlotSharesParams,
   type Tenant,
-} from '../../algorithms/slot-shares.js';
-import type { SharesColumn } from '../../algorithms/shares.js';
-import { resetOfPool, Sharing, type SharesParams } from '../../algorithms/sharing.js';
+} from '../../algorithms/shares/slot-shares.js';
+import type { SharesColumn } from '../../algorithms/shares/shares.js';
+import { resetOfPool, Sharing, type SharesParams } from '../../algorithms/shares/sharing.js';
 import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { sharedOf, type SharedPolicy } from '../../contract/shares.js';
@@ -194,7 +194,7 @@ export class Shares {
     }
   }
 
-  /** The time until all other policies admit, with an attempt that this request was charged; or 0 if one of them never does. */
+  /** The time until the other policies admit, with the attempt that the request was charged; or 0 if a policy never does. */
   #waitElsewhere(): number {
     const waits = this.#others.map(({ column, policy }) => nextWait(column.wait, policy.attempts));
     return waits.includes(NEVER) ? 0 : Math.max(0, ...waits);

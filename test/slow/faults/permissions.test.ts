@@ -31,7 +31,7 @@ const commands = [
 ].filter((command) => command !== 'TIME');
 
 /** The scripts beside the decisions: their keys, and their arguments after the deadline. */
-const asides: Readonly<Partial<Record<ScriptName, readonly [keys: string[], args: string[]][]>>> = {
+const asides: Readonly<Record<ScriptName, readonly [keys: string[], args: string[]][]>> = {
   publish: [
     [
       ['hg:{limiters}', 'hg:{limiters}:me'],
@@ -135,7 +135,7 @@ for (const kind of serverKinds) {
 
     for (const [name, calls] of Object.entries(asides)) {
       it(`${name} leaves no key without a TTL, whatever is refused`, async () => {
-        const { source } = assemble(name as ScriptName);
+        const { source } = assemble(name);
         for (const command of commands) {
           await lose(command);
           for (const [keys, args] of calls)

@@ -124,8 +124,8 @@ export class Batcher {
    */
   #isComplete({ queries: { length } }: OpenBatch): boolean {
     if (length >= MAX_DECISIONS_PER_CALL) return true;
-    const isShare = length >= EARLY_BATCH_SHARE * Math.max(this.#pending, this.#pendingAtReply);
-    return isShare && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar && !this.#carrier.cluster;
+    const isLarge = length >= EARLY_BATCH_SHARE * Math.max(this.#pending, this.#pendingAtReply);
+    return isLarge && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar && !this.#carrier.cluster;
   }
 
   #dispatch(batch: OpenBatch): void {
@@ -141,29 +141,27 @@ export class Batcher {
       this.#distance.took(ms, pending);
       const isLate = error !== undefined || ms > batch.set.timeout;
       this.#carrier.latency?.add(ms, batch.queries.length, isLate);
-      if (error && !batch.isPart && this.#carrier.refusesKeys(error))
+      if (error && !batch.isPart && this.#carrier.refusesKeys(error)) {
         for (const part of byKey(batch)) this.#send(part);
-      else this.#answer(batch, error, reply);
+        return;
+      }
+      const { waiters } = batch;
+      let answers: Error | readonly (Reply | Error)[];
+      try {
+        answers = error ?? this.#carrier.decode(batch, reply);
+      } catch (thrown) {
+        answers = thrown as Error;
+      }
+      this.#pendingAtReply = this.#pending;
+      this.#pending -= waiters.length;
+      // The callers may ask again in this turn, so their new questions are counted first.
+      if (this.#gathers && this.#pending <= 1) setImmediate(this.#endGathering);
+      for (let i = 0; i < waiters.length; i++) {
+        const answer = answers instanceof Error ? answers : answers[i]!;
+        if (answer instanceof Error) waiters[i]!.reject(answer);
+        else waiters[i]!.resolve(answer);
+      }
     });
-  }
-
-  #answer(batch: OpenBatch, error: Error | undefined, reply: unknown): void {
-    const { waiters } = batch;
-    let answers: Error | readonly (Reply | Error)[];
-    try {
-      answers = error ?? this.#carrier.decode(batch, reply);
-    } catch (thrown) {
-      answers = thrown as Error;
-    }
-    this.#pendingAtReply = this.#pending;
-    this.#pending -= waiters.length;
-    // The callers may ask again in this turn, so their new questions are counted first.
-    if (this.#gathers && this.#pending <= 1) setImmediate(this.#endGathering);
-    for (let i = 0; i < waiters.length; i++) {
-      const answer = answers instanceof Error ? answers : answers[i]!;
-      if (answer instanceof Error) waiters[i]!.reject(answer);
-      else waiters[i]!.resolve(answer);
-    }
   }
 
   readonly #endGathering = (): void => {

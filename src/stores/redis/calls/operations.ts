@@ -10,7 +10,6 @@ import { assemble, type Script, type ScriptName } from '../scripts.js';
 import { argsOf, partsOfLooks, type Plans } from './plans.js';
 import { costArg, decodeChange, decodeUsage, policiesArg } from './wire.js';
 
-/** One call of a script. */
 export interface Operation<T> {
   readonly script: Script;
   readonly keys: readonly string[];
@@ -79,7 +78,6 @@ export function usage(plans: Plans, { set, key }: Subject): Operation<UsageReply
   };
 }
 
-/** The arguments of `adjust.lua` for each charge. */
 function chargeArgs({ set, units, charged }: ChargeChange): string[] {
   return set.policies.flatMap(({ life }, i) => {
     const step = charged?.steps?.[i] ?? charged?.step ?? 0;

@@ -1,6 +1,7 @@
 import { perSet, type Clock, type PolicySet } from '../../../contract/store.js';
 import type { Feature, FeatureSubject, HeadsOf, Sender } from '../../../features/feature.js';
 import { featuresOf, looksOf, ownArgs, tagsOf, type OwnArgs } from '../../../features/features.js';
+import type { FeatureOptions } from '../../../features/layout.js';
 import { KeyMaker } from '../../keys.js';
 import type { KeyHashing } from '../secret-keys.js';
 import { assemble, type Script, type ScriptPart } from '../scripts.js';
@@ -30,15 +31,13 @@ export interface Plan {
 }
 
 /** The keys, scripts and arguments of policy sets, created once except for arguments that depend on the time. */
-export class Plans {
+export class Plans implements FeatureOptions {
   readonly prefix: string;
-  /** Whether crossings of thresholds are appended to a stream. */
   readonly stream: boolean;
   readonly text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
   /** The plans of sets, by the kind of the requests. */
   readonly #known: ((set: PolicySet) => Plan)[] = [];
-  /** See `SenderParts.memory`. */
   readonly #memory = new Map<string, number>();
   /** The server's clock minus this process' clock, ms. 0 until a call fails because of the difference. */
   #skew = 0;

@@ -56,10 +56,10 @@ export class ScriptCalls {
   /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; otherwise the client's error */
   run(call: Call): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      this.send(call, (error, reply) => {
+      new Sending(this, call, (error, reply) => {
         if (error === undefined) resolve(reply);
         else reject(error);
-      });
+      }).write();
     });
   }
 
@@ -71,15 +71,10 @@ export class ScriptCalls {
     this.losses = this.commands.losses;
     for (const [sha, state] of this.scripts) if (state === true) this.scripts.delete(sha);
   }
-
-  /** Like `run`, without a promise. Most calls can be sent at once. */
-  send(call: Call, end: Done): void {
-    new Sending(this, call, end).write();
-  }
 }
 
-/** A call under way. */
-class Sending implements ScriptCall {
+/** A call under way, once it is written. Like `ScriptCalls.run`, without a promise. */
+export class Sending implements ScriptCall {
   declare readonly keys: readonly string[];
   declare readonly args: string[];
   declare readonly calls: ScriptCalls;
@@ -267,7 +262,6 @@ export class StoreTime {
   }
 }
 
-/** The latest step of each test clock. */
 const steps = new WeakMap<Clock, number>();
 
 /** A step by a test clock. Steps in the same millisecond differ by their order in this process. @param count the count of questions */

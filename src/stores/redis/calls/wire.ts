@@ -46,7 +46,6 @@ export function paramsArg(policy: CompiledPolicy, now: number): string {
   return last.arg;
 }
 
-/** A cost as `evaluate.lua` reads it. */
 export function costArg(cost: number, peek: boolean): string {
   return String(peek ? -1 - cost : cost);
 }

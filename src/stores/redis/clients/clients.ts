@@ -1,4 +1,5 @@
 import { HeadgateError, invalidOption } from '../../../common/errors.js';
+import { oncePer } from '../../../common/lazy.js';
 import { COMMANDS, type Commands } from './commands.js';
 import { IoredisCommands, type IoredisLike } from './ioredis.js';
 import { NodeRedisCommands, type NodeRedisLike } from './node-redis.js';
@@ -8,15 +9,11 @@ import type { UpstashRedis } from './upstash.js';
 export type RedisClient = IoredisLike | NodeRedisLike | UpstashRedis;
 
 /** One object per client, even for several stores, because the object listens to the client's events. */
-const known = new WeakMap<RedisClient, Commands>();
+const once = oncePer(recognise);
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it has the methods of a supported client */
 export function commandsOf(client: RedisClient): Commands {
-  const existing = typeof client === 'object' && client !== null ? known.get(client) : undefined;
-  if (existing) return existing;
-  const commands = recognise(client);
-  known.set(client, commands);
-  return commands;
+  return typeof client === 'object' && client !== null ? once(client) : recognise(client);
 }
 
 function recognise(client: RedisClient): Commands {

@@ -66,7 +66,6 @@ export interface Commands {
   listen(): () => void;
   /** Writes the calls of `send` to the connection in as few writes as possible. */
   together(send: () => void): void;
-  /** Whether commands can be sent at once. */
   ready(): boolean;
   /** Resolves the next time the client is ready. */
   whenReady(): Promise<void>;

@@ -80,7 +80,6 @@ export class NodeRedisCommands implements Commands {
   readonly #plain: Client | Cluster;
   /** The same for scripts, with separate options. */
   readonly #sender: NodeRedisLike;
-  /** The event of a ready client. */
   readonly #up: string;
   readonly #errors: ClientErrors;
   losses = 0;
@@ -129,7 +128,6 @@ export class NodeRedisCommands implements Commands {
     return this.#errors.listen();
   }
 
-  /** The events of lost connections. */
   get #down(): readonly string[] {
     return this.cluster ? ['node-reconnecting', 'node-disconnect'] : ['reconnecting', 'end'];
   }

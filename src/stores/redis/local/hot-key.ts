@@ -2,7 +2,7 @@ import { inBackground } from '../../../common/background.js';
 import { Eventual } from '../../../common/eventual.js';
 import { performance } from '../../../common/real-time.js';
 import { NO_COSTS } from '../../../contract/costs.js';
-import type { Reply } from '../../../contract/reply.js';
+import { isUndecided, type Reply } from '../../../contract/reply.js';
 import {
   isPromise,
   lookOf,
@@ -76,7 +76,6 @@ export class HotKey {
   readonly #keeping: Keeping;
   readonly #size: SliceSize;
   #slices: Slice[] = [];
-  /** Set while a slice is being charged. */
   #charging: Promise<unknown> | undefined;
   #pausedUntil = 0;
 
@@ -220,9 +219,9 @@ export class HotKey {
    * @returns whether the reply admits
    */
   learn(set: PolicySet, reply: Reply, units: number, at?: readonly number[]): boolean {
-    const { verdicts, limits, clientChanges } = reply;
+    const { verdicts, limits } = reply;
     // If an override changes the limits of a key, only the store decides.
-    if (limits !== undefined || clientChanges !== undefined) this.stop();
+    if (limits !== undefined || isUndecided(reply)) this.stop();
     return verdicts.length > 0 && this.#size.learn(set, verdicts, units, at);
   }
 
@@ -248,7 +247,6 @@ export class HotKey {
     return this.#slices.length > 0;
   }
 
-  /** Whether the key can be forgotten. */
   isCold(now: number): boolean {
     return this.#slices.length === 0 && !this.#charging && this.#size.isCold(now);
   }

@@ -1,7 +1,6 @@
 import { sharedOf } from '../../../contract/shares.js';
 import { afterAttempts, countsAttempts, nextAttempt } from '../../../features/attempts/attempts.js';
-import { bansByDenials } from '../../../features/bans/ban-steps.js';
-import { hasBan } from '../../../features/bans/ban-steps.js';
+import { bansByDenials, hasBan } from '../../../features/bans/ban-steps.js';
 import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
@@ -169,7 +168,6 @@ export class RememberedDenials {
   }
 }
 
-/** The comparable form of a cost. */
 function textOf(cost: number, costs: readonly number[] | undefined): Denial['cost'] {
   return costs === undefined ? cost : costs.join();
 }

@@ -121,7 +121,6 @@ export class SliceSize {
     return isAdmitted;
   }
 
-  /** Records that this process returns units. */
   gaveBack(units: number): void {
     if (this.#remaining !== undefined) this.#remaining += units;
   }

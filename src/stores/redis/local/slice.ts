@@ -77,7 +77,6 @@ export class Slice {
     return false;
   }
 
-  /** The units that may be spent now. */
   left(now: number): number {
     if (now >= this.#until || this.isLost) return 0;
     const unspent = this.#units - this.#spent;

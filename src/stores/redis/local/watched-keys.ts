@@ -25,7 +25,7 @@ export class Shared extends Map<string, HotKeys> {
 }
 
 /** The common state of the stores on a client. A slice ends with the connection through which it was charged. */
-export const sharedOf = oncePer((commands: Commands): Shared => {
+export const sharedBy = oncePer((commands: Commands): Shared => {
   const shared = new Shared();
   // The next server may not know the charges on the last one.
   commands.onLost((server) => shared.connections.lose(server));
@@ -134,7 +134,6 @@ export class WatchedKeys {
     this.#shared.delete(id);
   }
 
-  /** Drops all slices of this store. */
   async close(): Promise<void> {
     clearTimeout(this.#cleaner);
     this.#cleaner = undefined;

@@ -59,7 +59,6 @@ export class Publisher {
     this.#every = every;
   }
 
-  /** Publishes soon, after a limiter was added. */
   begin(): void {
     this.#arm(Math.min(FIRST_PUBLICATION_MS, this.#every));
   }

@@ -8,7 +8,6 @@ import type { Announcement } from '../../../contract/announcement.js';
 export interface Use {
   /** The name for people: decisions, a limiter, an algorithm, or a command of the command line. */
   readonly name: string;
-  /** Whether limits depend on it. */
   readonly isEssential: boolean;
   readonly scripts: readonly Script[];
 }
@@ -21,7 +20,6 @@ const CHANGED_BY_HAND = FEATURES.flatMap(({ name, byHand }) => (byHand ? [{ name
 /** The parts of a store that run scripts beside the decisions. */
 export interface Features {
   readonly publishes: boolean;
-  /** Whether it records changes in the background. */
   readonly recordsChanges: boolean;
   readonly countsTraffic: boolean;
   readonly streamsThresholds: boolean;
@@ -102,7 +100,6 @@ function useOf(limiter: Announcement): Use {
   return { name: `the limiter '${name}'`, isEssential: true, scripts };
 }
 
-/** Each use that limiters may have. */
 export function possibleUses(): Use[] {
   const kernels = Object.keys(algorithms) as Kernel[];
   return [
@@ -134,7 +131,7 @@ function decisions(kernels: readonly AnyKernel[], parts: readonly ScriptPart[] =
 const holdsSlots = (kernel: AnyKernel): boolean => 'lease' in luaFiles[kernel]!;
 
 function changesByHand({ byHand }: (typeof CHANGED_BY_HAND)[number]): Script[] {
-  return byHand.scripts.map((name) => assemble(name as ScriptName));
+  return byHand.scripts.map((name) => assemble(name));
 }
 
 /** The stream of crossings: its writers, and its readers. */

@@ -1,7 +1,7 @@
-import { checkInteger } from '../common/validate.js';
-import { MemoryColumn, type Adjustment, type AlgorithmDefinition, type Saved } from './algorithm.js';
-import { concurrency } from './concurrency.js';
-import { FIELD_TABLE } from './fields.js';
+import { checkInteger } from '../../common/validate.js';
+import { MemoryColumn, type Adjustment, type AlgorithmDefinition, type Saved } from '../algorithm.js';
+import { concurrency } from '../concurrency.js';
+import { FIELD_TABLE } from '../fields.js';
 
 /**
  * Fair shares of the slots of one limit: see docs/fair-shares.md. The slots that a tenant holds follow from the leases, because the name of a
@@ -31,7 +31,6 @@ export type Tenant = readonly [
   wanted: number,
 ];
 
-/** A part of the demand for slots. */
 interface Demand {
   readonly tag: string;
   readonly weight: number;
@@ -293,8 +292,6 @@ export class SlotSharesColumn extends MemoryColumn<SlotSharesParams> {
 export const slotShares: AlgorithmDefinition<SlotSharesParams> = {
   tag: 'h1',
   names: {},
-  holdsSlots: false,
-  drains: false,
   luaParams: { lease: 5, weight: 2 },
   compile(what, given) {
     checkInteger(`${what}.limit`, given.limit, 1, MAX_SLOTS);

@@ -4,10 +4,10 @@ import {
   type Adjustment,
   type AlgorithmDefinition,
   type Saved,
-} from './algorithm.js';
-import { FIELD_TABLE } from './fields.js';
+} from '../algorithm.js';
+import { FIELD_TABLE } from '../fields.js';
 import type { SharesParams, SharesState } from './sharing.js';
-import { slidingWindow } from './sliding-window.js';
+import { slidingWindow } from '../sliding-window.js';
 
 /** Keeps the states of pools, or of tenants. The decision needs both, and `stores/state/shares.ts` makes it. */
 export class SharesColumn extends MemoryColumn<SharesParams> {
@@ -80,8 +80,6 @@ export class SharesColumn extends MemoryColumn<SharesParams> {
 export const shares: AlgorithmDefinition<SharesParams> = {
   tag: 'f1',
   names: {},
-  holdsSlots: false,
-  drains: false,
   luaParams: { limit: 5, segment: 5, segments: 1, weight: 2 },
   compile(what, given) {
     const { params, ...compiled } = slidingWindow.compile(what, given);
