@@ -167,8 +167,8 @@ export function overrideFunctions(context: Context) {
     const since = (await limiter.overrideOf(key))?.since;
     const note = noteOf('removeOverride', found.wish);
     const replaced = await limiter.removeOverride(key, givenIn(note));
-    const bans = await bansSince(state, { name, ...found }, since);
-    if (unban) await endBans(context, bans, note);
+    const bans = await bansSince(state, { name, ...found }, since, unban ? Infinity : undefined);
+    if (unban) await endBans(context, bans.found, note);
     return { ...whoseFound(found), override: undefined, replaced, ...bansIn(bans, unban) };
   }
 
