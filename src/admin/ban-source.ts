@@ -7,7 +7,6 @@ import { banSummary, strikesIn, type BanSummary, type Strikes } from '../feature
 import { wake } from '../limiter/waiting/wake-ups.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import type { FoundKey, Owner } from './owners.js';
-import { SAME_END_MS } from './context.js';
 import { hashOnly } from './typed-keys.js';
 
 interface BanState extends Strikes {
@@ -92,6 +91,9 @@ export function localBans({ store, announced, timeout, log, now, rowsOf }: Local
   };
 }
 
+/** The longest time of a change whose bans count as begun together, ms: less than `SAME_END_MS`. */
+const SHORT_MS = 500;
+
 /**
  * The log entry of a change that was just made. A long change has the time that it took, because its bans began one after the other.
  *
@@ -99,7 +101,7 @@ export function localBans({ store, announced, timeout, log, now, rowsOf }: Local
  */
 export function entryAfter(entry: JournalEntry, started: number): JournalEntry {
   const tookMs = Math.ceil(performance.now() - started);
-  return tookMs > SAME_END_MS / 2 ? { ...entry, tookMs } : entry;
+  return tookMs > SHORT_MS ? { ...entry, tookMs } : entry;
 }
 
 /** The notes of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
