@@ -14,9 +14,12 @@ interface BanState extends Strikes {
   readonly bannedForMs: number;
 }
 
+/** The length of a ban that ends, while the denials and the growth of bans stay. */
+export const END_ONLY = -1;
+
 export interface BanChange {
   readonly owner: Owner;
-  /** The length of the ban, ms. 0 ends the ban. */
+  /** The length of the ban, ms. 0 ends the ban and forgives, and {@link END_ONLY} only ends the ban. */
   readonly duration: number;
   /** The new note. Absent to keep the earlier note. */
   readonly note?: ChangeNote | undefined;
@@ -72,6 +75,7 @@ export function localBans({ store, announced, timeout, log, now, rowsOf }: Local
       return { bannedForMs, ...strikesIn(row?.state ?? banSummary([]), time) };
     },
     async set(changes, logged) {
+      const started = performance.now();
       const bans = changes.map(async ({ owner: { name, key, by }, duration }) => {
         if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
         const own = [...announced].find((limiter) => limiter.name === name && limiter.ban)?.ban;
@@ -80,10 +84,23 @@ export function localBans({ store, announced, timeout, log, now, rowsOf }: Local
         wake(name, subject);
       });
       await Promise.all(bans);
-      if (logged) await log.add(logged);
+      if (logged) await log.add(entryAfter(logged, started));
       return undefined;
     },
   };
+}
+
+/** The longest time of a change whose bans count as begun together, ms: less than `SAME_END_MS`. */
+const SHORT_MS = 500;
+
+/**
+ * The log entry of a change that was just made. A long change has the time that it took, because its bans began one after the other.
+ *
+ * @param started the time by `performance.now()`
+ */
+export function entryAfter(entry: JournalEntry, started: number): JournalEntry {
+  const tookMs = Math.ceil(performance.now() - started);
+  return tookMs > SHORT_MS ? { ...entry, tookMs } : entry;
 }
 
 /** The notes of operators of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */

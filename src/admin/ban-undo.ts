@@ -1,6 +1,6 @@
 import { NO_NOTE } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { notesIn } from './ban-source.js';
+import { END_ONLY, notesIn } from './ban-source.js';
 import { ownerIn } from './bans.js';
 import { SAME_END_MS, warnings, type Context } from './context.js';
 import type { BannedByImport } from './import-bans.js';
@@ -14,13 +14,12 @@ import { cannot, changed, type Way } from './undo-way.js';
 export async function importBack({ state, origin }: Context, listed: ListedChange): Promise<Way> {
   const keys = listed.after as readonly BannedByImport[] | undefined;
   if (keys === undefined) throw cannot('the log does not have the keys of so large an import');
-  const elapsed = (await state.now()) - listed.at;
   const owners = keys.map(([who]) => ownerOfText(state, who));
-  const lefts = await state.bans.lefts(owners);
+  const { lefts, elapsed, isBanOf } = await sinceThen(state, listed, owners);
   const own = keys.flatMap(([, forMs, before], i) => {
-    const [left, expected] = [lefts[i], forMs - elapsed];
-    const isSame = typeof left === 'number' && expected > 0 && Math.abs(left - expected) <= SAME_END_MS;
-    return isSame ? [{ owner: owners[i]!, duration: Math.max(0, Math.round(before - elapsed)) }] : [];
+    if (forMs <= elapsed || !isBanOf(forMs, lefts[i]!)) return [];
+    const rest = Math.round(before - elapsed);
+    return [{ owner: owners[i]!, duration: rest > 0 ? rest : END_ONLY }];
   });
   if (own.length === 0) throw changed('none of its bans is in force');
   const others = keys.length - own.length;
@@ -59,11 +58,10 @@ export async function banBack(
   change: LoggedChange,
 ): Promise<Way> {
   const owners = await ownersOfChange(state, listed, change);
-  const lefts = await state.bans.lefts(owners);
-  const elapsed = (await state.now()) - listed.at;
+  const { lefts, elapsed, isBanOf } = await sinceThen(state, listed, owners);
   const expected = listed.action === 'ban' ? listed.forMs - elapsed : 0;
   const before = typeof listed.before === 'number' ? listed.before - elapsed : 0;
-  if (lefts.some((left) => left instanceof Error || Math.abs(left - Math.max(0, expected)) > SAME_END_MS))
+  if (!lefts.every((left) => isBanOf(listed.forMs, left)))
     throw changed(
       expected > 0 && lefts.every((left) => left === 0) ? 'the ban has ended' : 'there is another ban',
     );
@@ -79,7 +77,8 @@ export async function banBack(
     async go(note) {
       // The earlier ban returns with its own author and reason. The log has those of the undo.
       const [earlier] = duration > 0 ? await notesIn(changesBefore(state, listed.id), owners) : [note];
-      const changes = owners.map((owner) => ({ owner, duration, note: earlier ?? NO_NOTE }));
+      const set = duration > 0 ? duration : endOf(listed);
+      const changes = owners.map((owner) => ({ owner, duration: set, note: earlier ?? NO_NOTE }));
       const unnoted = await state.bans.set(changes, {
         ...{ action, who: listed.who, keys: listed.keys, forMs: duration, ...note, from: origin },
         ...(expected > 0 && { before: Math.round(expected) }),
@@ -89,6 +88,22 @@ export async function banBack(
       return warnings(notNoted(unnoted));
     },
   };
+}
+
+/** The end of a ban as it was before: a ban by hand did not change the denials, while a ban by denials replaced them, so they are forgiven. */
+const endOf = ({ from }: ListedChange): number => (from === 'denials' ? 0 : END_ONLY);
+
+/** The bans of the owners of a change, and the time since. */
+async function sinceThen(state: State, { at, tookMs = 0 }: ListedChange, owners: readonly Owner[]) {
+  const before = (await state.now()) - at;
+  const lefts = await state.bans.lefts(owners);
+  const elapsed = (await state.now()) - at;
+  /** Whether the rest of a ban is that of one of this length, which began while the change was made, and was read since `before`. */
+  const isBanOf = (forMs: number, left: number | Error): boolean =>
+    typeof left === 'number' &&
+    left >= Math.max(0, forMs - elapsed - tookMs) - SAME_END_MS &&
+    left <= Math.max(0, forMs - before) + SAME_END_MS;
+  return { lefts, elapsed, isBanOf };
 }
 
 /** The changes before another one, the newest first. */

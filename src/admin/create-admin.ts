@@ -2,7 +2,7 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { Store } from '../contract/store.js';
-import { hashedText } from '../stores/keys.js';
+import { hashedText, shownHash } from '../stores/keys.js';
 import { Memory } from '../stores/memory/memory-store.js';
 import type { MemoryStore } from '../stores/memory/options.js';
 import { commandsOf, type RedisClient } from '../stores/redis/clients/clients.js';
@@ -135,9 +135,11 @@ function redisState({ hashing, ...connection }: RedisConnection, settings: State
 /** Takes a key in the form in which views show hashed keys, `hmac:...`, for the key with that hash. */
 function takingHashes({ text, mark }: KeyHashing): KeyHashing {
   if (mark === undefined) return { text, mark };
-  const prefix = 'hmac:';
   return {
-    text: (key) => (/^hmac:[\w-]{22}$/.test(key) ? hashedText(key.slice(prefix.length)) : text(key)),
+    text: (key) => {
+      const hash = shownHash(key);
+      return hash === undefined ? text(key) : hashedText(hash);
+    },
     mark,
   };
 }

@@ -139,14 +139,24 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
       const record = found ? summaryOf(state).record : '';
       if (!found || record === '') continue;
       // The record of all keys is stored under the limiter's name, in a scope without a limiter.
-      const isOfAll = found.scope === '' && typeof found.key === 'string';
-      yield [isOfAll ? ownerTextOfAll(found.key) : ownerTextIn(key), record];
+      const ofAll = found.scope !== '' ? undefined : await this.#nameIn(found.key, ownerTextIn(key));
+      yield [ofAll === undefined ? ownerTextIn(key) : ownerTextOfAll(ofAll), record];
     }
   }
 
+  /** The limiter with a record of all keys. The hash of a name is compared with those of known limiters. */
+  async #nameIn(name: string | Hash, text: string): Promise<string | undefined> {
+    if (typeof name === 'string') return name;
+    const { scopes } = await this.published();
+    return [...scopes.keys()].find((each) => this.#textOfAll(each) === text);
+  }
+
+  #textOfAll(name: string): string {
+    return this.#textOf({ set: { name: '', policies: [], timeout: this.timeout }, key: name });
+  }
+
   protected async recordOfAll(name: string): Promise<string> {
-    const set = { name: '', policies: [], timeout: this.timeout };
-    const [state] = await this.states([keyOf({ text: this.#textOf({ set, key: name }) })]);
+    const [state] = await this.states([keyOf({ text: this.#textOfAll(name) })]);
     return summaryOf(state).record;
   }
 

@@ -4,7 +4,7 @@ import { NO_NOTE, type ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { withScope, type Hash } from '../stores/keys.js';
 import { checkBans } from './ban-scope.js';
-import type { BanChange } from './ban-source.js';
+import { entryAfter, type BanChange } from './ban-source.js';
 import { leftOf, ownersOf } from './bans.js';
 import { checkName, noteOf, SAME_END_MS, warnings, type ChangeOptions, type Context } from './context.js';
 import type { Published } from './published.js';
@@ -155,6 +155,7 @@ export function importFunctions({ state, origin }: Context) {
     dryRun: boolean,
   ): Promise<ImportResult> {
     let unnoted: string | undefined;
+    const started = performance.now();
     /** The banned keys, by the limiter's name as written in keys. */
     const banned = new Map<string, BannedByImport[]>();
     for (let at = 0; at < changes.length; at += BATCH_SIZE) {
@@ -177,7 +178,7 @@ export function importFunctions({ state, origin }: Context) {
       const who = keys.length === 1 ? keys[0]![0] : `${scope}:`;
       const change = { action: 'import', who, keys: keys.length, forMs: 0, ...note, from: origin } as const;
       const after = isShort(keys) ? { after: keys } : {};
-      unnoted = (await state.log.add({ ...change, ...after })) ?? unnoted;
+      unnoted = (await state.log.add(entryAfter({ ...change, ...after }, started))) ?? unnoted;
     }
     const count = [...banned.values()].reduce((sum, keys) => sum + keys.length, 0);
     return { banned: count, already: changes.length - count, warnings: warnings(notNoted(unnoted)) };

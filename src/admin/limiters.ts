@@ -4,13 +4,14 @@ import { assembleLimiter } from '../limiter/create-limiter.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { Limits } from './limits.js';
 import type { State } from './state.js';
+import type { OverrideFields } from './unlogged.js';
 
-/** A limiter of a scope on the state. @param limits the limits, or `undefined` if they come with each request @param undoes the id of the logged change that overrides undo */
+/** A limiter of a scope on the state. @param limits the limits, or `undefined` if they come with each request */
 export function limiterOn(
   state: State,
   name: string,
   limits: Limits | undefined,
-  { isLive = true, undoes }: { readonly isLive?: boolean; readonly undoes?: string | undefined } = {},
+  { isLive = true, changes }: { readonly isLive?: boolean; readonly changes?: OverrideFields } = {},
 ): Limiter {
   const { policies = [], tiers = new Map<string, readonly Policy[]>(), shadow = false } = limits ?? {};
   // Without policies of its own, a limiter with tiers needs the tier of each request.
@@ -28,7 +29,7 @@ export function limiterOn(
         timeout: state.timeout,
         connectTimeout: state.timeout,
       } as const),
-      store: state.openStore(undoes),
+      store: state.openStore(changes),
       ...(isPlan && { policies: orUnlimited(policies) }),
       ...(isLive && tiers.size > 0 && { tiers: Object.fromEntries(plans) }),
       overrides: isLive,

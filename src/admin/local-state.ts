@@ -13,7 +13,7 @@ import { localBans, type BanSource } from './ban-source.js';
 import { localOverrides, type OverrideSource, type OwnedRecord } from './override-source.js';
 import { Published } from './published.js';
 import type { ChangeLog, FoundKey, Owner, Search, State, StateSettings } from './state.js';
-import { unlogged, type Origin } from './unlogged.js';
+import { unlogged, type Origin, type OverrideFields } from './unlogged.js';
 
 const KEYS_PER_STEP = 500;
 
@@ -87,8 +87,8 @@ export abstract class LocalState implements State {
   abstract ownerOf(name: string | object, key: string | object, dimension?: string): Owner;
   abstract check(): Promise<readonly Finding[]>;
 
-  openStore(undoes?: string): Store {
-    return unlogged(this.#store, this.#origin, false, undoes);
+  openStore(changes?: OverrideFields): Store {
+    return unlogged(this.#store, this.#origin, false, changes);
   }
 
   /** The limiters of earlier and other processes. */

@@ -70,13 +70,13 @@ export class Undos {
 
 /** A change as operators see it. Undefined for other limiters than the wanted one. */
 export function shownChange(
-  { who, at, ...change }: ListedChange,
+  { who, at, tookMs: _, ...change }: ListedChange,
   name: string | undefined,
 ): LoggedChange | undefined {
   const shown = shownOwner(who, change.keys, name);
   if (change.action !== 'import') return shown && { at: new Date(at), ...shown, ...change };
   // The keys of an import are many, and only for its undo.
-  const { after: _, ...rest } = change;
+  const { after: __, ...rest } = change;
   return shown && { at: new Date(at), ...shown, ...rest };
 }
 

@@ -4,6 +4,7 @@ import type { ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { ownerIn } from './bans.js';
 import type { Context } from './context.js';
+import { isAutomatic, MAX_CHANGES } from '../stores/journal.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { Configuration, Published } from './published.js';
 import type { AdminWarning } from './scope.js';
@@ -30,33 +31,53 @@ interface Found {
   readonly banned: BannedSince;
 }
 
+/** The most keys that are listed, and the most bans whose ends are logged one by one. */
 const MAX_KEYS = 1000;
 
-/** The bans by denials in force since an override began. @param since the start, or by default that of the last override of the log */
+/** Bans by denials. */
+interface Bans {
+  readonly found: readonly Found[];
+  /** Whether there may be more, because only the first ones were searched for. */
+  readonly isCut: boolean;
+  /** Whether there may be earlier ones, which the log no longer has. */
+  readonly isLogCut: boolean;
+}
+
+/**
+ * The bans by denials in force since an override began.
+ *
+ * @param since the start, or by default that of the last override of the log
+ * @param most the most bans to search for, the newest first
+ */
 export async function bansSince(
   state: State,
   overridden: Overridden,
   since: Date | undefined,
-): Promise<Found[]> {
+  most = MAX_KEYS,
+): Promise<Bans> {
   const start = since?.getTime() ?? (await lastStart(state, overridden));
-  if (start === undefined) return [];
+  if (start === undefined) return { found: [], isCut: false, isLogCut: false };
+  let automatic = 0;
   const seen = new Set<string>();
   const found: Omit<Found, 'banned'>[] = [];
-  for await (const { who, action, from } of state.log.since(start)) {
+  for await (const change of state.log.since(start)) {
+    const { who, action, from } = change;
+    if (isAutomatic(change)) automatic++;
     if ((action !== 'ban' && action !== 'unban') || seen.has(who)) continue;
     seen.add(who);
     // The newest change of a key decides whether denials banned it.
     if (from !== 'denials' || !isOf(who, overridden)) continue;
     const owner = ownerIn(state, who);
     if (owner) found.push({ who, owner });
-    if (found.length === MAX_KEYS) break;
+    if (found.length === most) break;
   }
   const lefts = await state.bans.lefts(found.map(({ owner }) => owner));
-  return found.flatMap((each, i) => {
+  const inForce = found.flatMap((each, i) => {
     const left = lefts[i];
     if (typeof left !== 'number' || left <= 0) return [];
     return [{ ...each, banned: { ...whoseOf(each.who, overridden.name)!, bannedForMs: left } }];
   });
+  return { found: inForce, isCut: found.length === most, isLogCut: automatic >= MAX_CHANGES };
 }
 
 /** The start of the last override of the log, ms since 1970. */
@@ -77,30 +98,56 @@ function isOf(who: string, overridden: Overridden): boolean {
   return overridden.key === undefined || (whose.key === overridden.key && isOfDimension(whose, overridden));
 }
 
-/** Ends bans, each with its own entry of the log, so that each can be undone. */
+/**
+ * Ends bans, each with its own entry of the log, so that each can be undone. Further ones have an entry together: single entries would take
+ * the places of earlier changes by operators.
+ */
 export async function endBans(
   { state, origin }: Context,
   found: readonly Found[],
   note: ChangeNote,
 ): Promise<void> {
-  for (const { who, owner, banned } of found)
+  const entry = { action: 'unban', forMs: 0, ...note, from: origin } as const;
+  const single = found.length === MAX_KEYS + 1 ? found : found.slice(0, MAX_KEYS);
+  for (const { who, owner, banned } of single)
     await state.bans.set([{ owner, duration: 0, note }], {
-      ...{ action: 'unban', who, keys: 1, forMs: 0, ...note, from: origin, before: banned.bannedForMs },
+      ...{ ...entry, who, keys: 1, before: banned.bannedForMs },
     });
+  const others = found.slice(single.length);
+  if (others.length === 0) return;
+  const who = others[0]!.who.slice(0, others[0]!.who.indexOf(':') + 1);
+  await state.bans.set(
+    others.map(({ owner }) => ({ owner, duration: 0, note })),
+    {
+      ...entry,
+      who,
+      keys: others.length,
+      before: Math.max(...others.map(({ banned }) => banned.bannedForMs)),
+    },
+  );
 }
 
 /** The bans since an override began, in the result of its removal. */
-export function bansIn(found: readonly Found[], unban: boolean | undefined) {
+export function bansIn({ found, isCut, isLogCut }: Bans, unban: boolean | undefined) {
   const bans = found.map(({ banned }) => banned);
-  return unban ? { unbanned: bans, warnings: [] } : { stillBanned: bans, warnings: stillBanned(bans.length) };
+  const earlier = isLogCut ? [EARLIER] : [];
+  if (unban) return { unbanned: bans, warnings: earlier };
+  return { stillBanned: bans, warnings: [...stillBanned(bans.length, isCut), ...earlier] };
 }
 
-function stillBanned(count: number): AdminWarning[] {
-  if (count === 0) return [];
-  const keys = count === 1 ? 'a key is' : `${count} keys are`;
+function stillBanned(count: number, isCut: boolean): AdminWarning[] {
+  if (count === 0 && !isCut) return [];
+  const keys = isCut ? `${count} keys or more are` : count === 1 ? 'a key is' : `${count} keys are`;
   const message = `${keys} still banned by denials since the override began. Set \`unban: true\` to end these bans, too.`;
   return [{ code: 'STILL_BANNED', message }];
 }
+
+const EARLIER: AdminWarning = {
+  code: 'STILL_BANNED',
+  message:
+    `the log has only the last ${MAX_CHANGES} automatic changes, so keys that denials banned before those may still be banned. List the bans, ` +
+    'and end those that should not stay.',
+};
 
 const banning = (configurations: readonly Configuration[]): Configuration | undefined =>
   configurations.find(({ ban, shadow }) => ban && ban.after > 0 && !shadow);

@@ -13,6 +13,7 @@ import type { Published } from './published.js';
 import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
+import type { OverrideFields } from './unlogged.js';
 
 /** One of several changes. */
 export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNote {
@@ -121,12 +122,12 @@ export function limiterFor(
   state: State,
   published: Published,
   name: string,
-  undoes: string | undefined,
+  changes: OverrideFields,
 ): Limiter {
   const [configuration] = published.scopes.get(name) ?? [];
   if (!configuration) {
     // A file does not contain the limiter's policies. The limiter reports a change that does not fit them.
-    if (!published.isComplete) return limiterOn(state, name, undefined, { undoes });
+    if (!published.isComplete) return limiterOn(state, name, undefined, { changes });
     const doubt = unknownScope(published, name)?.message ?? 'the limiters are unknown.';
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_LIMITER',
@@ -145,5 +146,5 @@ export function limiterFor(
       'HEADGATE_UNKNOWN_LIMITER',
       `the policies of ${JSON.stringify(name)} cannot be read, because a newer version published them.`,
     );
-  return limiterOn(state, name, limits, { undoes });
+  return limiterOn(state, name, limits, { changes });
 }

@@ -4,6 +4,7 @@ import type { OverrideChange } from '../limiter/overrides/override.js';
 import { SAME_END_MS, type Context } from './context.js';
 import type { LoggedChange } from './log.js';
 import { overrideFunctions } from './overrides.js';
+import { callable } from './shared-limits.js';
 import type { ListedChange } from './state.js';
 import { cannot, changed, type Way } from './undo-way.js';
 
@@ -15,7 +16,8 @@ export async function overrideBack(
   earlier: ListedChange | undefined,
 ): Promise<Way> {
   if (typeof name !== 'string' || within !== undefined) throw cannot('the log does not have the whole key');
-  const text = textOf(key);
+  const text = callable(context.state, key);
+  if (text === undefined && key !== undefined) throw cannot('the log has only the hash of the key');
   const { overrides, changeOverride } = overrideFunctions(context);
   const elapsed = (await context.state.now()) - listed.at;
   let current: OverrideChange | undefined;
@@ -57,11 +59,4 @@ function leftOf(
   if (earlier.forMs === 0) return 0;
   const left = Math.round(earlier.forMs - (at - earlier.at) - elapsed);
   return left > 0 ? left : 'ended';
-}
-
-/** A key as `override` takes it. A key that is hashed with a secret has the form of views. */
-function textOf(key: LoggedChange['key']): string | undefined {
-  if (key === undefined || typeof key === 'string') return key;
-  if (key.hash.length === 22) return `hmac:${key.hash}`;
-  throw cannot('the log has only the hash of the key');
 }

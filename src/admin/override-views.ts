@@ -81,13 +81,19 @@ export async function countOverrides(
   return new Map(await Promise.all(counts));
 }
 
+/** The limiters with overrides, and the policies of each configuration. */
 export function liveLimiters(published: Published | undefined): LiveLimiter[] {
-  return [...(published?.limits() ?? [])].flatMap(([name, limits]) => {
-    if (!limits.overrides) return [];
-    const sets = setsOf(limits).map(([tier = '', some]) => [tier, compilePolicies(tier, some)] as const);
-    return [{ name, sets: new Map(sets) }];
+  return [...(published?.scopes ?? [])].flatMap(([name, configurations]) => {
+    const configured = configurations.flatMap((configuration) => {
+      const limits = configuration.overrides ? published!.limitsIn(name, configuration) : undefined;
+      return limits ? [new Map(compiledSets(limits))] : [];
+    });
+    return configured.length > 0 ? [{ name, configured }] : [];
   });
 }
+
+const compiledSets = (limits: Limits) =>
+  setsOf(limits).map(([tier = '', some]) => [tier, compilePolicies(tier, some)] as const);
 
 /** The override of all keys of a limiter, for looks at its keys. */
 export interface OverrideOfAll {

@@ -21,21 +21,20 @@ import {
   type NameFilter,
   type NameOption,
 } from './context.js';
-import { withLimiter } from './limiters.js';
+import { doubtsOfOthers, withOverriding } from './override-configurations.js';
 import { doubtsOfChange } from './override-doubts.js';
 import {
   check,
   checkWish,
   inScope,
   keyFor,
-  limiterFor,
   whoseFound,
   type Found,
   type OverrideWish,
 } from './override-scope.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { Published } from './published.js';
-import type { AdminWarning } from './scope.js';
+import { notNoted, type AdminWarning } from './scope.js';
 import { checkList, ItemError, inItem, refusalOf, type KeyOptions, type Refused } from './typed-keys.js';
 
 /** Options of `override`. */
@@ -135,7 +134,8 @@ export function overrideFunctions(context: Context) {
     checkName(name);
     checkList('overrideMany', wishes);
     const published = await state.published();
-    return withLimiter(limiterFor(state, published, name, undoes), async (limiter) => {
+    return withOverriding({ state, published, name, undoes }, async (overriding) => {
+      const { limiter } = overriding;
       const changes = wishes.map((wish, i) =>
         inItem(i, () => {
           checkWish(wish);
@@ -146,10 +146,15 @@ export function overrideFunctions(context: Context) {
       );
       const results: OverrideResult[] = [];
       for (const change of changes) {
-        const doubts = warnings(change.doubt, ...consequences(published, name, change));
+        const doubts = warnings(
+          change.doubt,
+          ...doubtsOfOthers(overriding, change),
+          ...consequences(published, name, change),
+        );
         const made = change.wish.change === undefined ? end(limiter, name, change) : make(limiter, change);
         const { warnings: more, ...result } = await made;
-        results.push({ name, ...result, warnings: [...doubts, ...more] });
+        const unnoted = warnings(notNoted(overriding.takeUnnoted()));
+        results.push({ name, ...result, warnings: [...doubts, ...unnoted, ...more] });
       }
       return results;
     });
@@ -162,8 +167,8 @@ export function overrideFunctions(context: Context) {
     const since = (await limiter.overrideOf(key))?.since;
     const note = noteOf('removeOverride', found.wish);
     const replaced = await limiter.removeOverride(key, givenIn(note));
-    const bans = await bansSince(state, { name, ...found }, since);
-    if (unban) await endBans(context, bans, note);
+    const bans = await bansSince(state, { name, ...found }, since, unban ? Infinity : undefined);
+    if (unban) await endBans(context, bans.found, note);
     return { ...whoseFound(found), override: undefined, replaced, ...bansIn(bans, unban) };
   }
 
@@ -176,15 +181,16 @@ export function overrideFunctions(context: Context) {
     const published = await state.published();
     const inForce = new Map<string, Override>();
     for await (const each of overrides({ name })) inForce.set(idOf(each), each);
-    return withLimiter(limiterFor(state, published, name, undefined), (limiter) => {
+    return withOverriding({ state, published, name }, (overriding) => {
       const effects = wishes.map((wish) =>
         refusalOf(() => {
           checkWish(wish);
           const found = inScope(published, name, wish, { raw, ipv6Subnet });
-          check(limiter, found, published.scopes.has(name));
+          check(overriding.limiter, found, published.scopes.has(name));
           const before = inForce.get(idOf(found));
           const effect = effectOf(wish, before);
-          return { effect, ...(before && { before }), warnings: warnings(found.doubt) } as const;
+          const doubts = warnings(found.doubt, ...doubtsOfOthers(overriding, found));
+          return { effect, ...(before && { before }), warnings: doubts } as const;
         }),
       );
       return Promise.resolve(effects);

@@ -70,13 +70,20 @@ export class Published {
   /** The limits of a name's limiters, or `undefined` if they are not published, or depend on the request. */
   limitsOf(name: string): Limits | undefined {
     const [most] = this.scopes.get(name) ?? [];
-    if (!most || most.dynamic) return undefined;
-    const named = Object.entries(most.tiers ?? {}).map(([tier, texts]) => [tier, parsed(texts)] as const);
+    return most && this.limitsIn(name, most);
+  }
+
+  /** The same of one of the name's configurations. */
+  limitsIn(name: string, configuration: Configuration): Limits | undefined {
+    if (configuration.dynamic) return undefined;
+    const named = Object.entries(configuration.tiers ?? {}).map(
+      ([tier, texts]) => [tier, parsed(texts)] as const,
+    );
     const tiers = new Map(named.filter((entry): entry is [string, Policy[]] => entry[1] !== undefined));
-    const policies = parsed(most.policies);
+    const policies = parsed(configuration.policies);
     if (!policies && tiers.size === 0) return undefined;
     const overrides = this.scopes.get(name)!.some((each) => each.overrides);
-    return { policies: policies ?? [], tiers, shadow: most.shadow, overrides };
+    return { policies: policies ?? [], tiers, shadow: configuration.shadow, overrides };
   }
 
   limits(name?: string): ReadonlyMap<string, Limits> {

@@ -1,7 +1,15 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
 import { dimensionsOfBans, policiesIn, type Configuration, type Published } from './published.js';
-import { isAddress, isOfIpv6, subjectOf, wrongArgument, type Subject, type TypedKey } from './typed-keys.js';
+import {
+  hashOnly,
+  isAddress,
+  isOfIpv6,
+  subjectOf,
+  wrongArgument,
+  type Subject,
+  type TypedKey,
+} from './typed-keys.js';
 
 /** A doubt about a view or a change that was made nevertheless. */
 export interface AdminWarning {
@@ -125,9 +133,15 @@ interface Read {
 /**
  * The subjects of typed keys, by the keys that the limiters of a scope use for addresses.
  *
- * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the limiters differ, or as `subjectOf`
+ * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the limiters differ, for a hash on a store that needs the key, or as `subjectOf`
  */
-export function subjectsIn({ scopes }: Published, name: string, typed: readonly TypedKey[]): Read {
+export function subjectsIn(
+  { scopes, mark, isComplete }: Published,
+  name: string,
+  typed: readonly TypedKey[],
+): Read {
+  // A database hashes a key together with its dimension, so that it cannot take the hash for the key.
+  if (mark !== undefined && !isShared && typed.some(({ isHash }) => isHash)) throw hashOnly();
   const configurations = scopes.get(name) ?? [];
   if (!typed.some(isOfIpv6)) {
     const subjects = typed.map((each) => subjectOf(each));

@@ -13,7 +13,7 @@ import type { BanSource } from './ban-source.js';
 import type { OverrideSource } from './override-source.js';
 import type { FoundKey, Owner } from './owners.js';
 import type { Published } from './published.js';
-import type { Origin } from './unlogged.js';
+import type { Origin, OverrideFields } from './unlogged.js';
 
 export type { ListedChange } from '../stores/journal.js';
 export type { FoundKey, Owner } from './owners.js';
@@ -111,8 +111,8 @@ export interface State {
   loss?(): Promise<Loss | null>;
   /** The time by the store's clock, ms since 1970. */
   now(): MaybePromise<number>;
-  /** A store for limiters of the administration, which is not announced. @param undoes the id of the logged change that overrides undo */
-  openStore(undoes?: string): Store;
+  /** A store for limiters of the administration, which is not announced. */
+  openStore(changes?: OverrideFields): Store;
   /** The owner of a key's state. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` for a hash on a store that needs the key */
   ownerOf(name: string | Hash, key: string | Hash, dimension?: string): Owner;
   published(): Promise<Published>;

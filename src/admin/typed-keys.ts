@@ -4,6 +4,7 @@ import { checkDimension, DEFAULT_DIMENSION } from '../contract/key.js';
 import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
 import { checkInteger } from '../common/validate.js';
+import { shownHash } from '../stores/keys.js';
 
 /** The interpretation of a key that an operator types. */
 export interface KeyOptions {
@@ -23,6 +24,8 @@ export interface TypedKey {
   readonly subnet: number | undefined;
   /** The dimension of the key. */
   readonly dimension: string;
+  /** Whether the text has the form in which views show hashed keys, and is not meant literally. */
+  readonly isHash: boolean;
 }
 
 /** The keys that a typed text stands for. */
@@ -106,11 +109,12 @@ export function typedKey(given: string, options: KeyOptions): TypedKey {
     options.dimension === undefined ? DEFAULT_DIMENSION : checkDimension('dimension', options.dimension);
   const subnet = ipv6Subnet === undefined ? undefined : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
   if (typeof given !== 'string') throw wrongArgument("key: pass a string, such as 'user:42'.");
-  if (raw) return { given, entry: given, subnet, dimension };
+  if (raw) return { given, entry: given, subnet, dimension, isHash: false };
   if (given.trim() === '')
     throw wrongArgument(`key: ${JSON.stringify(given)} is empty. Pass a key, such as 'user:42'. ${RAW}`);
   // Only keys of the default dimension are addresses.
-  return { given, entry: dimension === DEFAULT_DIMENSION ? read(given) : given, subnet, dimension };
+  const entry = dimension === DEFAULT_DIMENSION ? read(given) : given;
+  return { given, entry, subnet, dimension, isHash: shownHash(given) !== undefined };
 }
 
 /**

@@ -1,18 +1,22 @@
+import type { RecordChange } from '../contract/overrides.js';
 import type { Store } from '../contract/store.js';
 import { wrap } from '../contract/wrap.js';
 
 /** The interface by which an operator makes changes. */
 export type Origin = 'admin' | 'cli';
 
+/** The fields that the administration adds to each change of an override. */
+export type OverrideFields = Pick<RecordChange, 'undoes' | 'onUnnoted'>;
+
 /**
  * A store for limiters of the administration: it is not announced, and changes are logged by the administration, with the operator. Each
  * limiter gets its own object, because limiters of one name may have different policies here.
  *
  * @param store the store of the service
- * @param undoes the id of the logged change that overrides undo
  * @param owned whether closing the result closes the store
+ * @param changes the fields of changes of overrides
  */
-export function unlogged(store: Store, origin: Origin, owned: boolean, undoes?: string): Store {
+export function unlogged(store: Store, origin: Origin, owned: boolean, changes: OverrideFields = {}): Store {
   const { overrides } = store;
   return wrap(store, {
     announce: undefined,
@@ -20,8 +24,7 @@ export function unlogged(store: Store, origin: Origin, owned: boolean, undoes?: 
     ban: (subject, duration, note) => store.ban(subject, duration, note, false),
     overrides: overrides && {
       ...overrides,
-      change: (place, change) =>
-        overrides.change(place, { ...change, from: origin, ...(undoes !== undefined && { undoes }) }),
+      change: (place, change) => overrides.change(place, { ...change, from: origin, ...changes }),
     },
     ...(!owned && { close: undefined }),
   });

@@ -71,6 +71,8 @@ export interface RecordChange {
   readonly from?: 'admin' | 'cli';
   /** The id of the logged change that this one undoes. */
   readonly undoes?: string;
+  /** Receives the reason if the change is in force, but could not be recorded for operators. Without this function, the process warns. */
+  readonly onUnnoted?: (error: Error) => void;
 }
 
 /** Applies a change to a record. @returns the record, and the end of its use. The script `set-override.lua` does the same. */

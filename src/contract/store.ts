@@ -305,7 +305,8 @@ export interface Store {
    */
   reset(subject: Subject, isLogged?: boolean): MaybePromise<void>;
   /**
-   * Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators.
+   * Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators. The administration passes
+   * a duration below 0 to end only the ban: denials, and the growth of bans, stay.
    *
    * @param isLogged as in `reset`
    */

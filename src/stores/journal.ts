@@ -22,6 +22,8 @@ export interface JournalEntry extends ChangeNote {
   readonly after?: unknown;
   /** The id of the change that this one undoes. */
   readonly undoes?: string;
+  /** The time that a change of many keys took until it was logged, ms. Absent for short ones. */
+  readonly tookMs?: number;
 }
 
 /** The most changes of each kind that a store keeps: by operators, and by programs and denials without an operator. */

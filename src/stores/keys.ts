@@ -238,6 +238,13 @@ export function kindOfHash(hash: string): 'sha256' | 'hmac' | undefined {
   return hash.length === 43 ? 'sha256' : hash.length === 22 ? 'hmac' : undefined;
 }
 
+const SHOWN_HASH = /^hmac:([\w-]{22})$/;
+
+/** The hash in the form in which views show keys that were hashed with a secret: `hmac:...`. Undefined for all other texts. */
+export function shownHash(text: string): string | undefined {
+  return SHOWN_HASH.exec(text)?.[1];
+}
+
 const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
 
 /** Represents all keys of a limiter. No escaped key has this text. */

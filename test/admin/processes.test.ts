@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { createAdmin } from 'headgate/admin';
-import { clients, freshPrefix } from '../support/stores.js';
+import { redisStore } from 'headgate/redis';
+import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { compileChild } from '../support/programs.js';
 import { servers } from '../support/shared-servers.js';
 import { all, until } from './stores.js';
@@ -43,6 +44,43 @@ describe('the log of changes on Redis', () => {
     for (const key of await clients.redis.keys(`${prefix}:*`)) {
       expect(await clients.redis.pttl(key), key).to.be.greaterThan(0);
       await clients.redis.del(key);
+    }
+  });
+
+  it('an override that cannot be recorded is made and reported', async () => {
+    const prefix = freshPrefix();
+    const store = redisStore(clients.redis, { prefix, publish: '10ms' });
+    const limiter = limiterOn(store, { name: 'api', limit: 100, window: '1m', overrides: true });
+    const rights = ['reset', 'on', '>password', `~${prefix}:*`, '+@all', '-xadd', '-zadd', '-hset'];
+    await clients.redis.call('ACL', 'SETUSER', 'unlisted', ...rights);
+    const client = new Redis(servers.redis.port, { username: 'unlisted', password: 'password' });
+    try {
+      const admin = createAdmin(client, { prefix });
+      await until(async () => (await admin.limiters()).limiters.length > 0);
+      const of = { name: 'api', by: 'ada' };
+      const changes = [
+        await admin.override('a', '9/1m', of),
+        await admin.overrideAll('8/1m', of),
+        ...(await admin.overrideMany(
+          ['b', 'c'].map((key) => ({ key, change: '7/1m' })),
+          of,
+        )),
+        await admin.removeOverride('a', of),
+      ];
+      for (const { warnings } of changes) {
+        expect(warnings.map(({ code }) => code)).to.deep.equal(['NOT_NOTED']);
+        expect(warnings[0]!.message).to.match(/is in force, but neither indexed nor logged: .+/);
+      }
+      expect((await limiter.overrideOf('b'))!.change).to.equal('7/1m');
+      expect((await createAdmin(clients.redis, { prefix }).override('d', '9/1m', of)).warnings).to.deep.equal(
+        [],
+      );
+    } finally {
+      client.disconnect();
+      await clients.redis.call('ACL', 'DELUSER', 'unlisted');
+      await limiter.close();
+      await store.close?.();
+      for (const key of await clients.redis.keys(`${prefix}:*`)) await clients.redis.del(key);
     }
   });
 

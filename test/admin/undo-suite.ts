@@ -105,6 +105,32 @@ export function undoSuite(kind: string, open: () => Promise<Place>): void {
       expect(await last()).to.include({ action: 'remove' });
     });
 
+    it('a ban or an import by hand: denials, and the growth of bans, stay as they were', async () => {
+      const { admin } = place;
+      const ban = { after: 3, within: '1h', for: '20ms', max: '1h' };
+      const strict = make({ name: 'strict', limit: 1, window: '1h', ban });
+      await known('strict');
+      const deny = async (key: string, times: number) => {
+        for (let i = 0; i < times; i++) expect((await strict.consume(key)).allowed).to.equal(i === 0);
+      };
+      const named = { name: 'strict', ...NOTE };
+      for (const key of ['a', 'b']) await deny(key, 3);
+      await deny('grown', 4);
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      for (const key of ['a', 'grown']) {
+        await admin.ban(key, '1h', named);
+        expect((await admin.undo(await last(), NOTE)).action).to.equal('unban');
+      }
+      await admin.importBans([{ name: 'strict', key: 'b', for: '1h' }], NOTE);
+      expect((await admin.undo(await last(), NOTE)).action).to.equal('unban');
+      expect((await strict.peek('grown')).reason).to.equal('quota-exceeded');
+      expect(await admin.unban('grown', named)).to.include({ banned: 0, lastBanMs: 20 });
+      for (const key of ['a', 'b']) {
+        expect((await strict.peek(key)).reason, key).to.equal('quota-exceeded');
+        expect(await admin.unban(key, named), key).to.include({ banned: 0, denials: 2, lastBanMs: 0 });
+      }
+    });
+
     it('an import: its bans end, earlier ones return for their rest, and keys with another ban keep it', async () => {
       const { admin } = place;
       await admin.ban('a', '1h', { ...named, by: 'grace', reason: 'first' });

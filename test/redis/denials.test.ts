@@ -3,7 +3,14 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { createLimiter, memoryStore, type BanOptions, type Decision, type Policy } from 'headgate';
+import {
+  createLimiter,
+  memoryStore,
+  type BanOptions,
+  type Decision,
+  type Limiter,
+  type Policy,
+} from 'headgate';
 import type { Query, Reply } from 'headgate/stores';
 import { redisStore } from 'headgate/redis';
 import { compileBan } from '../../src/contract/ban-options.js';
@@ -349,6 +356,33 @@ describe('law 10: local denials', () => {
       expect(banned.retryAfterMs).to.be.within(7_100_000, 7_200_000);
       await limiter.unban('key');
       expect((await limiter.consume('key')).reason).to.equal('quota-exceeded');
+    });
+
+    it('with a ban, apply to each cost that the policies would admit', async () => {
+      const prefix = freshPrefix();
+      const [limiter, elsewhere] = (['30s', false] as const).map((localDenials) =>
+        limiterOn(counted.store({ prefix, localDenials }), { limit: 10, window: '1h', ban: {} }),
+      ) as [Limiter, Limiter];
+      await limiter.consume('key', { cost: 4 });
+      await limiter.ban('key', '20m');
+      await limiter.consume('key', { cost: 2 });
+      for (const cost of [1, 2, 3, 6]) {
+        let here: Decision;
+        expect(await callsOf(async () => (here = await limiter.consume('key', { cost })))).to.equal(0);
+        const there = await elsewhere.consume('key', { cost });
+        const facts = ({ reason, remaining, cost: asked, policy }: Decision) => ({
+          reason,
+          remaining,
+          asked,
+          policy,
+        });
+        expect(facts(here!)).to.deep.equal(facts(there));
+        expect(here!.retryAfterMs! - there.retryAfterMs!).to.be.within(-100, 100);
+      }
+      // Only the store knows how long the policy would deny this cost, which is longer than the ban.
+      expect(await callsOf(() => limiter.consume('key', { cost: 7 }))).to.equal(1);
+      expect((await limiter.consume('key', { cost: 7 })).retryAfterMs).to.be.above(2_400_000);
+      expect(await callsOf(() => limiter.consume('key', { cost: 1 }))).to.equal(1);
     });
 
     it('leave slots to the store, because they may be released at any moment', async () => {

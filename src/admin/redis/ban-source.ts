@@ -1,9 +1,9 @@
 import type { ChangeNote } from '../../contract/change-note.js';
 import { strikesOf } from '../../features/bans/saved-ban.js';
 import { BAN_TAG, escapeName } from '../../stores/keys.js';
-import { bookArgs, bookKeys } from '../../stores/redis/operators/ban-book.js';
+import { bookArgs, bookKeys, logArgs } from '../../stores/redis/operators/ban-book.js';
 import { assemble } from '../../stores/redis/scripts.js';
-import { LENIENT, type BanSource } from '../ban-source.js';
+import { entryAfter, LENIENT, type BanSource } from '../ban-source.js';
 import type { FoundKey, Owner } from '../owners.js';
 import { ignoreUnreadable, reasonOf, type Calls } from './calls.js';
 import type { RedisLog } from './log.js';
@@ -51,16 +51,27 @@ export function redisBans(calls: Calls, log: RedisLog): BanSource {
       const script = assemble('set-ban', [], ['bans']);
       const params = Object.values(LENIENT!).map(String);
       let unnoted: string | undefined;
+      const write = (args: readonly string[]): Promise<unknown> =>
+        log.write(args).catch((error: unknown) => (unnoted = reasonOf(error)));
+      const started = performance.now();
       for (let at = 0; at < changes.length; at += BATCH_SIZE) {
         const some = changes.slice(at, at + BATCH_SIZE);
         const isSet = some.map(({ owner, duration }) =>
           calls.run(script, [keyOf(owner)], ['', String(duration), ...params]),
         );
-        await Promise.all(isSet);
-        const args = some.flatMap(({ owner, duration, note }, i) =>
-          bookArgs(owner.text, duration, note, at + i === 0 ? logged : undefined),
-        );
-        await log.write(args).catch((error: unknown) => (unnoted = reasonOf(error)));
+        try {
+          await Promise.all(isSet);
+        } catch (error) {
+          // The log has a change of which only a part was made.
+          if (logged) await write(logArgs(entryAfter(logged, started)));
+          throw error;
+        }
+        const isLast = at + BATCH_SIZE >= changes.length;
+        const args = some.flatMap(({ owner, duration, note }, i) => {
+          const entry = logged && isLast && i === 0 ? entryAfter(logged, started) : undefined;
+          return bookArgs(owner.text, Math.max(0, duration), note, entry);
+        });
+        await write(args);
       }
       return unnoted;
     },

@@ -16,7 +16,7 @@ import type { BanSource } from '../ban-source.js';
 import type { OverrideSource } from '../override-source.js';
 import { parseInstance, Published, type Instance } from '../published.js';
 import type { FoundKey, Loss, Owner, Search, State, StateSettings } from '../state.js';
-import { unlogged, type Origin } from '../unlogged.js';
+import { unlogged, type Origin, type OverrideFields } from '../unlogged.js';
 import { redisBans } from './ban-source.js';
 import { Calls, ignoreUnreadable, OtherKeyError, reasonOf } from './calls.js';
 import { CountReader } from './count-reader.js';
@@ -65,12 +65,12 @@ export class RedisState implements State {
     this.#hashing = hashing;
   }
 
-  openStore(undoes?: string): Store {
+  openStore(changes?: OverrideFields): Store {
     const store = new RedisStore(this.#calls.commands, {
       ...{ prefix: this.#prefix, hashing: this.#hashing, clock: this.#calls.clock },
       ...{ localDenials: undefined, publish: undefined, sample: undefined, stream: false },
     });
-    return unlogged(store, this.#origin, true, undoes);
+    return unlogged(store, this.#origin, true, changes);
   }
 
   ownerOf(name: string | Hash, key: string | Hash, by = DEFAULT_DIMENSION): Owner {

@@ -63,11 +63,16 @@ export class BanColumn {
     return length;
   }
 
-  /** Sets a ban of `length` ms by hand. The growth of bans by denials is kept. A length of 0 forgives all denials and bans. */
+  /**
+   * Sets a ban of `length` ms by hand. The growth of bans by denials is kept. A length of 0 forgives all denials and bans, and a length below
+   * 0 only ends the ban.
+   */
   set(row: number, p: CompiledBan, now: number, length: number): void {
     const state = this.#read(row, p, now, true);
-    if (length === 0) this.#states.delete(row);
-    else this.#states.set(row, { ...state, banned: now + length, length, byHand: true });
+    const rest = Math.max(0, length);
+    const changed = { ...state, banned: now + rest, length: rest, byHand: rest > 0 };
+    if (length === 0 || this.#stop(changed, p) <= now) this.#states.delete(row);
+    else this.#states.set(row, changed);
   }
 
   /** The end of a row's last ban, or 0 for a row without a ban. */

@@ -60,8 +60,8 @@ local function ban_strike(key, p, now, state)
   return length
 end
 
--- Sets a ban of `length` ms by hand. The growth of bans by denials is kept. A length of 0 forgives all denials and bans. Returns the rest of
--- the ban before (ms), or nil and an error.
+-- Sets a ban of `length` ms by hand. The growth of bans by denials is kept. A length of 0 forgives all denials and bans, and a length below 0
+-- only ends the ban. Returns the rest of the ban before (ms), or nil and an error.
 local function ban_set(key, p, now, length)
   local state, err = ban_read(key, p, now, true)
   if not state then return nil, err end
@@ -69,6 +69,7 @@ local function ban_set(key, p, now, length)
   if length == 0 then
     redis.call('DEL', key)
   else
+    length = math.max(0, length)
     state[3], state[4] = now + length, length
     ban_write(key, p, now, state)
   end

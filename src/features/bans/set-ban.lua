@@ -1,7 +1,7 @@
 -- Bans a key by hand, or ends its ban.
 --
 -- KEYS:  the ban's key
--- ARGV:  deadline (see common.lua), the ban's length (ms; 0: end it and forgive), its params
+-- ARGV:  deadline (see common.lua), the ban's length (ms; 0: end it and forgive; below 0: only end it), its params
 -- Reply: the rest of the ban before (ms)
 
 --- include common

@@ -12,10 +12,13 @@ import { overrideIndexKey, recordKey } from './record-keys.js';
 const MAX_READ_OVERRIDES = 1000;
 const MAX_NAMES = 10;
 
-/** A limiter with overrides and its policies by tier, with `''` for the policies without a tier. */
+/** The policies of a limiter by tier, with `''` for the policies without a tier. */
+type Sets = ReadonlyMap<string, readonly CompiledPolicy[]>;
+
+/** A limiter with overrides, and the policies of each configuration. Processes differ during a deployment. */
 export interface LiveLimiter {
   readonly name: string;
-  readonly sets: ReadonlyMap<string, readonly CompiledPolicy[]>;
+  readonly configured: readonly Sets[];
 }
 
 interface OverrideFinding {
@@ -41,9 +44,17 @@ export async function findEffectless(
       const record: unknown = limiter && (await send('GET', recordKey(prefix, owner)));
       const entry = entryInForce(record, Date.now());
       const key = owner.endsWith(`:${ALL_KEYS}`) ? undefined : parseOwnerText(owner);
-      const by = key && dimensionIn(limiter?.sets, key);
-      if (isDamaged(record) || (entry && !isEffective(entry, limiter!.sets, by)))
-        idle.push(`${printable(limiter!.name)}: ${key ? shownKey(key) : 'all keys'}`);
+      if (!limiter || (!entry && !isDamaged(record))) continue;
+      const { name, configured } = limiter;
+      const effects = configured.map(
+        (sets) =>
+          entry !== undefined &&
+          !isDamaged(record) &&
+          isEffective(entry, sets, key && dimensionIn(sets, key)),
+      );
+      if (effects.every((isInForce) => isInForce)) continue;
+      const where = effects.includes(true) ? ' (in a part of its processes)' : '';
+      idle.push(`${printable(name)}: ${key ? shownKey(key) : 'all keys'}${where}`);
     }
     if (idle.length === 0)
       return { level: 'ok', code: 'overrides', message: 'Every override fits the policies of its limiter.' };
@@ -61,7 +72,7 @@ export async function findEffectless(
 type Place = Pick<StateKey, 'by' | 'key' | 'slot'>;
 
 /** The dimension of a key. A key within the key of a shared limit is a tenant, unless the limiter has slots. */
-function dimensionIn(sets: LiveLimiter['sets'] = new Map(), { by, slot }: Place): string {
+function dimensionIn(sets: Sets, { by, slot }: Place): string {
   const tenants = slot && tenantDimension(slot.by, by);
   const isTenant =
     tenants !== undefined &&
@@ -86,11 +97,7 @@ function shownKey({ by, key, slot }: Place): string {
  * @param sets the policies by tier, with `''` for the policies without a tier
  * @param by the dimension of the key, or of the tenant; each tier must have a policy by it. Undefined if the override is of all keys
  */
-function isEffective(
-  { revision, limits, json }: OverrideEntry,
-  sets: ReadonlyMap<string, readonly CompiledPolicy[]>,
-  by: string | undefined,
-): boolean {
+function isEffective({ revision, limits, json }: OverrideEntry, sets: Sets, by: string | undefined): boolean {
   const policies = [...sets.values()].flat();
   if (revision === '') return policies.some(({ id }) => limits.has(id));
   const { change } = parseEntryNote(json) ?? {};

@@ -47,7 +47,7 @@ export function overridesOn(parts: RedisParts): OverrideStore {
       try {
         await parts.list(asked, overrideIndexKey(prefix), length, logged);
       } catch (error) {
-        warnOfUnlisted(error as Error);
+        (change.onUnnoted ?? warnOfUnlisted)(error as Error);
       }
       return before;
     },

@@ -48,6 +48,11 @@ export class OverrideOperations {
     this.#writer().check(key, change, note);
   }
 
+  /** Lets `set` write the limits for the policies of other limiters, too: those of the same name in other processes. */
+  include(others: readonly OverrideOperations[]): void {
+    this.#writer().include(others.map((other) => other.#writer()));
+  }
+
   #writer(): OverrideWriter {
     this.#life.checkOpen();
     if (this.#live) return this.#live.writer;

@@ -41,12 +41,29 @@ interface CheckedChange {
   readonly life: number;
 }
 
+/** A change for the policies of a limiter. */
+interface LimitsOfChange {
+  /** The limits by the policy's id. */
+  readonly limits: ReadonlyMap<string, readonly number[]>;
+  /** The revision of a client change, or an empty text. */
+  readonly revision: string;
+  /** The longest time for which a charge to a changed policy counts, ms. */
+  readonly life: number;
+}
+
 /** Sets, reads and removes overrides for the operator of a limiter. */
 export class OverrideWriter {
   readonly #parts: WriterParts;
+  /** The writers of the same limiter with other policies. */
+  #others: readonly OverrideWriter[] = [];
 
   constructor(parts: WriterParts) {
     this.#parts = parts;
+  }
+
+  /** Lets entries have the limits for the policies of other writers, too, as far as changes fit those policies. */
+  include(others: readonly OverrideWriter[]): void {
+    this.#others = others;
   }
 
   /** Sets an override. @returns its place @throws HeadgateError as `Limiter.override` */
@@ -62,7 +79,7 @@ export class OverrideWriter {
     const duration = durationOf(note);
     const operator = checkNote('override', { by: note.by, reason: note.reason });
     const place = this.#placeOf(key);
-    const { limits, life } = this.#limitsOf(change, 'subject' in place ? place.by : undefined);
+    const { limits, life } = this.#limitsOfAll(change, 'subject' in place ? place.by : undefined);
     warnOfSpans(change, note, this.#parts.warn);
     const json = JSON.stringify({ change, ...givenIn(operator) });
     return { place, entry: entryText(limits, json), duration, life };
@@ -93,8 +110,9 @@ export class OverrideWriter {
     { place, entry, duration, life: newLife }: CheckedChange,
     note?: ChangeNoteOptions,
   ): Promise<readonly [OverrideRecord, number]> {
-    const { records, scope, onChangeOfAll } = this.#parts;
-    const life = Math.max(0, ...scope.everything.policies.map((policy) => policy.life));
+    const { records, onChangeOfAll } = this.#parts;
+    const policies = [this, ...this.#others].flatMap((each) => each.#parts.scope.everything.policies);
+    const life = Math.max(0, ...policies.map((policy) => policy.life));
     // At the end of an override, the configured rate may be the lower one.
     const debtLife = (duration > 0 ? Math.min(duration, newLife) : newLife) + life;
     const before = await records.change(place, { entry, duration, life, debtLife, ...(note && { note }) });
@@ -121,18 +139,35 @@ export class OverrideWriter {
     return { subject: scope.subject(later, key), by };
   }
 
-  /**
-   * The limits in the entry of a change, or the revision of a client change; and the longest time for which a charge to a changed policy
-   * counts, ms. @throws HeadgateError
-   */
-  #limitsOf(
+  /** The limits in the entry of a change, also for the policies of other writers. @throws HeadgateError if a change does not fit the own ones */
+  #limitsOfAll(
     change: OverrideChange,
     by: string | undefined,
   ): { readonly limits: ReadonlyMap<string, readonly number[] | string>; readonly life: number } {
+    const own = this.#limitsOf(change, by);
+    const others = this.#others.flatMap((other) => {
+      try {
+        return [other.#limitsOf(change, by)];
+      } catch {
+        // The processes with these policies keep their limits.
+        return [];
+      }
+    });
+    const all = [own, ...others];
+    const { revision } = all.find((each) => each.revision !== '') ?? own;
+    // The revision comes first.
+    const limits = new Map<string, readonly number[] | string>();
+    if (revision !== '') limits.set(CLIENT_CHANGE_ID, revision);
+    for (const each of all) for (const [id, numbers] of each.limits) limits.set(id, numbers);
+    return { limits, life: Math.max(...all.map(({ life }) => life)) };
+  }
+
+  /** @throws HeadgateError */
+  #limitsOf(change: OverrideChange, by: string | undefined): LimitsOfChange {
     const { checks, dynamic } = this.#parts;
     const sets = checks.policiesBy(by);
     const changes = checks.byPolicy(change, by, sets);
-    if (!changes) return { limits: new Map([[CLIENT_CHANGE_ID, TIER_PREFIX + newRevision()]]), life: 0 };
+    if (!changes) return { limits: new Map(), revision: TIER_PREFIX + newRevision(), life: 0 };
     let life = 0;
     const limits = new Map<string, readonly number[]>();
     // The weight of a tenant is not a number of the shared policy itself.
@@ -151,11 +186,7 @@ export class OverrideWriter {
       else isClientChange = true;
       life = Math.max(life, changed?.life ?? 0);
     }
-    if (!isClientChange) return { limits, life };
-    return {
-      limits: new Map<string, readonly number[] | string>([[CLIENT_CHANGE_ID, newRevision()], ...limits]),
-      life,
-    };
+    return { limits, revision: isClientChange ? newRevision() : '', life };
   }
 }
 

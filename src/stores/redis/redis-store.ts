@@ -314,7 +314,7 @@ export class RedisStore implements Store {
     const live = [...this.#announced].filter(({ overrides, dynamic }) => overrides && !dynamic);
     const limiters = live.map(({ name, policies, tiers }) => ({
       name,
-      sets: new Map([['', policies()], ...tiers]),
+      configured: [new Map([['', policies()], ...tiers])],
     }));
     const uses = usesOf([...this.#announced], {
       publishes: this.#publisher !== undefined,
