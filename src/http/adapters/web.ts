@@ -1,4 +1,4 @@
-import { addressOf, around, platformAddress } from '../web-requests.js';
+import { addressOf, around, oneByOne, platformAddress } from '../web-requests.js';
 import { createFlow } from '../flow.js';
 import type { Framework } from '../framework.js';
 import type { HttpOptions } from '../options.js';
@@ -49,8 +49,9 @@ export function rateLimit<const Tier extends string = string>(
   options: RateLimitOptions<Tier> | PolicyText = {},
 ): WebRateLimit {
   const flow = createFlow(framework, options, 'rateLimit');
+  const handle = oneByOne(flow);
   const run = (request: Request, next: () => Response | Promise<Response>, connection: WebConnection) =>
-    around(request, connection, (reply) => flow.handle(request, reply), next);
+    around(request, connection, (reply) => handle(request, reply), next);
   const limit = (
     first: Request | WebHandler<unknown[]>,
     next?: () => Response | Promise<Response>,
