@@ -20,8 +20,8 @@ export type RateLimitHandler = MiddlewareHandler & {
 
 declare module 'hono' {
   interface ContextVariableMap {
-    /** The decision of the last limiter that the request passed. */
-    rateLimit: Decision;
+    /** The decision of the last limiter that the request passed. Undefined without one: `enabled`, `skip`, a key of `undefined`. */
+    rateLimit: Decision | undefined;
   }
 }
 
