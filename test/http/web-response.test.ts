@@ -62,6 +62,19 @@ describe('a web-standard response', () => {
     expect(reply.status).to.equal(201);
   });
 
+  it('has the type that a handler set for its body', async () => {
+    const limit = rateLimit({
+      ...{ limit: 1, window: '1m', denyList: ['ada'], keyGenerator: () => 'ada' },
+      handler: (_, reply) => {
+        reply.body = JSON.stringify({ error: 'later' });
+        reply.headers.set('content-type', 'application/json');
+      },
+    });
+    const response = await limit(new Request('http://127.0.0.1/'), () => new Response());
+    expect(response.headers.get('content-type')).to.equal('application/json');
+    expect(await response.json()).to.deep.equal({ error: 'later' });
+  });
+
   it('has all cookies that a handler set on a denial', async () => {
     const reply = make();
     for (const cookie of ['a=1', 'b=2']) reply.headers.append('Set-Cookie', cookie);
