@@ -150,8 +150,9 @@ export function limitFetch(sender: Sender, given: string | LimitFetchOptions): L
       if (isLate || left === 0 || budget < 1) return response;
       budget--;
       stats.retries++;
-      // The partner may have broken off in the middle of the answer, which is discarded.
-      await response.body?.cancel().catch(() => {});
+      // The partner may have broken off in the middle of the answer, which is discarded. Without `await`, because the body of a response
+      // that `denied` has cloned is cancelled only when the clone is, too.
+      response.body?.cancel().catch(() => {});
     }
   };
 

@@ -1,4 +1,4 @@
-import type { DeniedDecision } from '../common/decision.js';
+import type { Decision, DeniedDecision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
 import { notifyUser } from '../common/warnings.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
@@ -110,8 +110,10 @@ export class Flow<Req extends object, Res> {
    */
   handle(req: Req, res: Res): MaybePromise<Outcome> {
     const trail = this.#framework.trail(req);
-    if (trail && this.#hasDecided(trail)) return 'next';
+    const earlier = trail && this.#decisionOn(trail);
+    if (earlier?.allowed) return 'next';
     try {
+      if (earlier) return this.#denyAgain(ofLimiter(earlier) as LimiterDecision & DeniedDecision, req, res);
       for (const each of this.#switches) if (!isOn(each)) return 'next';
       const { set, cost } = this.#options;
       const soFar: RequestSoFar<Req> = {
@@ -154,12 +156,12 @@ export class Flow<Req extends object, Res> {
     if (this.#options.ownsLimiter) await this.#options.limiter.close();
   }
 
-  /** Whether the limiter has already decided on the request. A limiter mounted twice charges a request once. */
-  #hasDecided(latest: Trail): boolean {
+  /** The limiter's earlier decision on the request. A limiter mounted twice charges a request once. */
+  #decisionOn(latest: Trail): Decision | undefined {
     for (let trail: Trail | undefined = latest; trail; trail = trail.before) {
-      if (trail.flow === this) return true;
+      if (trail.flow === this) return trail.decision;
     }
-    return false;
+    return undefined;
   }
 
   // From the request to a decision.
@@ -301,6 +303,15 @@ export class Flow<Req extends object, Res> {
     const answered = this.#handler(req, res, decision);
     // Fastify's replies can be awaited, but their `then` does not return a promise.
     return isPromise(answered) ? Promise.resolve(answered).then(() => 'answered') : 'answered';
+  }
+
+  /** Answers a denied request that meets the limiter again, as in two loaders of a page. */
+  #denyAgain(decision: LimiterDecision & DeniedDecision, req: Req, res: Res): MaybePromise<Outcome> {
+    if (this.#framework.headersSent(res)) return 'answered';
+    // The fields replace those of the first answer, if the answers have a response in common.
+    const texts = this.#options.writeHeaders(this.#framework, res, decision, false);
+    const outcome = this.#deny(decision, req, res, texts);
+    return typeof outcome === 'string' ? outcome : outcome.catch(fail);
   }
 
   /** Waits for the end of the response. Then slots are released, and a cost that must not count is refunded. */

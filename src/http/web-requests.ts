@@ -1,3 +1,5 @@
+import { isPromise, type MaybePromise } from '../contract/store.js';
+import type { Flow } from './flow.js';
 import type { Outcome } from './framework.js';
 import { WebReply, type WebConnection } from './web-response.js';
 
@@ -25,6 +27,22 @@ export function platformAddress(request: Request, info: unknown): string | undef
   const { server = info, remoteAddr } = Object(info) as PlatformInfo & { server?: unknown };
   const { requestIP } = Object(server) as PlatformInfo;
   return remoteAddr?.hostname ?? requestIP?.call(server, request)?.address;
+}
+
+/** Returns `flow.handle` for requests that may meet a limiter twice at the same time: the second call waits for the first decision. */
+export function oneByOne<Req extends object>(flow: Flow<Req, WebReply>): Flow<Req, WebReply>['handle'] {
+  const underWay = new WeakMap<Req, Promise<Outcome>>();
+  return function handle(request, reply): MaybePromise<Outcome> {
+    const again = (): MaybePromise<Outcome> => handle(request, reply);
+    const first = underWay.get(request);
+    if (first) return first.then(again, again);
+    const outcome = flow.handle(request, reply);
+    if (!isPromise(outcome)) return outcome;
+    const end = (): void => void underWay.delete(request);
+    underWay.set(request, outcome);
+    outcome.then(end, end);
+    return outcome;
+  };
 }
 
 /**

@@ -3,10 +3,19 @@ import type { Verdict } from '../common/decision.js';
 import { costAt, type Cost } from '../contract/costs.js';
 import { sharedOf } from '../contract/shares.js';
 import { chargedOf, type ChangeReply, type Charged, type Reply } from '../contract/reply.js';
-import type { Claim, PolicySet, Query, Store, Subject } from '../contract/store.js';
+import {
+  newCall,
+  type Claim,
+  type PolicySet,
+  type Query,
+  type Store,
+  type Subject,
+} from '../contract/store.js';
 import { keepsAttempts } from '../features/attempts/attempts.js';
+import type { CompiledPolicy } from '../contract/policy.js';
 import type { ProcessSlots } from '../features/slots/process-slots.js';
 import { SlotLease } from '../features/slots/slot-lease.js';
+import { coded, hasDoneNothing } from '../stores/store-error.js';
 
 /** The store methods through which a decision later changes its charge. */
 export interface Account extends Pick<Store, 'adjust' | 'lease'> {
@@ -55,9 +64,10 @@ export class Charge {
   readonly #reply: Reply;
   /** For each policy 1, or 0 if nothing was charged: after a shadow's denial, or without room for the policy's key in the store. */
   readonly #shares: readonly number[];
+  /** The units after the changes under way. */
   #units: readonly number[];
   /** The charges of the request in order. The last charge is given back first. */
-  readonly #entries: Entry[];
+  #entries: readonly Entry[];
   /** The change under way. The next change waits for its end. */
   #changing: Promise<void> | undefined;
   readonly slots: SlotLease;
@@ -88,23 +98,20 @@ export class Charge {
 
   /** Changes the charge to `actual`: charges or gives back the difference. Unnamed policies keep their charge. */
   async settle(actual: Cost): Promise<void> {
-    const before = this.#units;
-    const wanted = this.#query.set.policies.map(({ name }, i) => {
-      if (typeof actual === 'number') return actual;
-      return Object.hasOwn(actual, name) ? actual[name]! : before[i]!;
-    });
-    const units = this.#of(wanted);
-    const less = units.map((own, i) => Math.max(0, before[i]! - own));
-    const more = units.map((own, i) => Math.max(0, own - before[i]!));
+    const units = this.#wanted(actual, this.#units);
     // The units of an earlier call may still be on their way.
-    if (!less.some(isSome) && !more.some(isSome)) return this.#changing;
+    if (units.every((own, i) => own === this.#units[i])) return this.#changing;
     this.#units = units;
-    const change = async (): Promise<void> => {
-      if (less.some(isSome)) await this.#giveBack(less);
-      if (more.some(isSome)) await this.#add(more);
-    };
-    this.#changing = this.#changing ? this.#changing.then(change, change) : change();
-    await this.#changing;
+    const change = (): Promise<void> => this.#change(actual);
+    const changing = (this.#changing = this.#changing ? this.#changing.then(change, change) : change());
+    try {
+      await changing;
+    } finally {
+      if (this.#changing === changing) {
+        this.#changing = undefined;
+        this.#units = this.#asked();
+      }
+    }
   }
 
   /** Gives the units back, except for policies that count attempts. */
@@ -118,33 +125,71 @@ export class Charge {
     return this.#shares.map((share, i) => share * units[i]!);
   }
 
+  /** @param before the units of policies that `actual` does not name */
+  #wanted(actual: Cost, before: readonly number[]): number[] {
+    const named = ({ name }: CompiledPolicy, i: number): number => {
+      if (typeof actual === 'number') return actual;
+      return Object.hasOwn(actual, name) ? actual[name]! : before[i]!;
+    };
+    return this.#of(this.#query.set.policies.map(named));
+  }
+
+  /** The units requested so far, without changes that certainly failed. */
+  #asked(): number[] {
+    return this.#shares.map((_, i) => this.#entries.reduce((sum, { asked }) => sum + asked[i]!, 0));
+  }
+
+  async #change(actual: Cost): Promise<void> {
+    const before = this.#asked();
+    const units = this.#wanted(actual, before);
+    const less = units.map((own, i) => Math.max(0, before[i]! - own));
+    const more = units.map((own, i) => Math.max(0, own - before[i]!));
+    if (less.some(isSome)) await this.#giveBack(less);
+    if (more.some(isSome)) await this.#add(more);
+  }
+
   async #add(asked: readonly number[]): Promise<void> {
+    const before = this.#entries;
     // Until the store answers, the charge is not known.
-    const at = this.#entries.push({ asked, units: asked.map(() => 0), step: 0, marks: [] }) - 1;
-    const reply = await this.#adjust(asked, undefined);
-    this.#entries[at] = entryOf(asked, reply.charged, reply);
+    this.#entries = [...before, { asked, units: asked.map(() => 0), step: 0, marks: [] }];
+    const reply = await this.#adjust(asked, undefined, before);
+    this.#entries = [...before, entryOf(asked, reply.charged, reply)];
   }
 
   async #giveBack(asked: readonly number[]): Promise<void> {
     let rest = asked;
     for (let at = this.#entries.length - 1; rest.some(isSome); at--) {
-      const last = this.#entries[at]!;
+      const before = this.#entries;
+      const last = before[at]!;
       const kept = last.asked.map((units, i) => Math.max(0, units - rest[i]!));
       rest = rest.map((units, i) => units - (last.asked[i]! - kept[i]!));
       const left = last.units.map((units, i) => Math.min(units, kept[i]!));
-      if (kept.some(isSome)) this.#entries[at] = { ...last, asked: kept, units: left };
-      else this.#entries.splice(at, 1);
+      const entry = kept.some(isSome) ? [{ ...last, asked: kept, units: left }] : [];
+      this.#entries = [...before.slice(0, at), ...entry, ...before.slice(at + 1)];
       const { policies } = this.#query.set;
       const stays = (i: number): boolean => this.#attemptsStay && keepsAttempts(policies[i]!);
       const back = last.units.map((units, i) => (stays(i) ? 0 : left[i]! - units));
-      if (back.some((units) => units < 0)) await this.#adjust(back, last);
+      if (back.some((units) => units < 0)) await this.#adjust(back, last, before);
     }
   }
 
-  async #adjust(units: readonly number[], charged: Charged | undefined): Promise<ChangeReply> {
+  /** @param before the charges to which an error returns that excludes a change. After any other error, a repetition could change twice */
+  async #adjust(
+    units: readonly number[],
+    charged: Charged | undefined,
+    before: readonly Entry[],
+  ): Promise<ChangeReply> {
     const { set, key, id, idHome } = this.#query;
     const claim = id === undefined ? undefined : this.#claim(id);
-    return this.#account.adjust({ set, key, units, charged, claim, idHome, degraded: this.#reply.degraded });
+    const call = newCall();
+    const change = { set, key, units, charged, claim, idHome, degraded: this.#reply.degraded };
+    try {
+      // The guard may send a refund again later, each time with another call.
+      return await this.#account.adjust(charged ? change : { ...change, call });
+    } catch (error) {
+      if (hasDoneNothing(coded(error), call)) this.#entries = before;
+      throw error;
+    }
   }
 
   #claim(id: string): Claim {

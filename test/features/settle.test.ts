@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Redis } from 'ioredis';
-import { createLimiter, type Decision, type Policy, type Store } from 'headgate';
+import { createLimiter, HeadgateError, type Decision, type Policy, type Store } from 'headgate';
 import { slidingLog } from '../../src/algorithms/sliding-log.js';
 import { burstOf, overhangOf, policyOf, windowed, windowOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
@@ -247,19 +247,22 @@ describe('settle and refund', () => {
     expect(column.remaining).to.equal(6);
   });
 
-  const failing = (inner: Store): { store: Store; down: boolean } => {
+  const failing = (inner: Store, fault = new Error('down')): { store: Store; down: boolean } => {
     const state = {
       down: false,
       store: {
         decide: async (query) => {
-          if (state.down) throw new Error('down');
+          if (state.down) throw fault;
           return inner.decide(query);
         },
         adjust: async (change) => {
-          if (state.down) throw new Error('down');
+          if (state.down) throw fault;
           return inner.adjust(change);
         },
-        lease: (change) => inner.lease(change),
+        lease: async (change) => {
+          if (state.down) throw fault;
+          return inner.lease(change);
+        },
         reset: (subject) => inner.reset(subject),
         ban: (subject, duration) => inner.ban(subject, duration),
       } satisfies Store,
@@ -295,6 +298,108 @@ describe('settle and refund', () => {
     state.down = false;
     await decision.refund();
     expect((await limiterOn(inner, options).peek('k')).remaining).to.equal(6);
+  });
+
+  describe('repeated after a failure', () => {
+    const away = new HeadgateError('HEADGATE_STORE_AWAY', 'There is no connection.');
+    const hour = { name: 'x', limit: 10, window: '1h' } as const;
+    const setup = async (fault: Error, isEmbedded = false) => {
+      const inner = memory();
+      const state = failing(inner, fault);
+      const store = isEmbedded ? Object.assign(state.store, { embedded: true }) : state.store;
+      const decision = await createLimiter({ store, ...hour }).consume('k', { cost: 2 });
+      state.down = true;
+      const remaining = async () => (await limiterOn(inner, hour).peek('k')).remaining;
+      return { state, decision, remaining };
+    };
+    const codeOf = (work: Promise<unknown>): Promise<unknown> =>
+      work.then(
+        () => 'done',
+        (error: { code: string }) => error.code,
+      );
+
+    it('charges all units if the failed call charged nothing', async () => {
+      const { state, decision, remaining } = await setup(away);
+      expect(await codeOf(decision.settle(6))).to.equal('HEADGATE_STORE_AWAY');
+      expect(decision.charged).to.equal(2);
+      expect(await codeOf(decision.settle(6))).to.equal('HEADGATE_STORE_AWAY');
+      state.down = false;
+      await decision.settle(6);
+      expect([decision.charged, await remaining()]).to.deep.equal([6, 4]);
+      await decision.refund();
+      expect(await remaining()).to.equal(10);
+    });
+
+    it('while the failed call is under way, charges all units, and leaves other policies', async () => {
+      const inner = memory();
+      const state = failing(inner, away);
+      const policies = ['calls=fixed-window 9/1h', 'tokens=fixed-window 900/1h'] as const;
+      const limiter = createLimiter({ store: state.store, name: 'x', policies });
+      const decision = await limiter.consume('k');
+      state.down = true;
+      const failed = codeOf(decision.settle({ calls: 5, tokens: 70 }));
+      const last = decision.settle({ tokens: 80 });
+      state.down = false;
+      await Promise.all([failed, last]);
+      expect(await failed).to.equal('HEADGATE_STORE_AWAY');
+      expect((await limiter.usage('k')).policies.map(({ used }) => used)).to.deep.equal([1, 80]);
+    });
+
+    it('after the store was down for a time', async () => {
+      const { state, decision, remaining } = await setup(away);
+      const limiter = createLimiter({ store: state.store, ...hour, name: 'other' });
+      while (limiter.health.state === 'up') await limiter.consume('k');
+      expect(await codeOf(decision.settle(6))).to.equal('HEADGATE_STORE_AWAY');
+      state.down = false;
+      while ((limiter.health.state as string) !== 'up')
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      await decision.settle(6);
+      expect(await remaining()).to.equal(4);
+    });
+
+    it('charges nothing twice if the outcome of the failed call is unknown', async () => {
+      const { state, decision, remaining } = await setup(new Error('down'));
+      expect(await codeOf(decision.settle(6))).to.equal('HEADGATE_STORE_ERROR');
+      state.down = false;
+      await decision.settle(6);
+      expect(await remaining()).to.equal(8);
+      await decision.settle(7);
+      expect(await remaining()).to.equal(7);
+    });
+
+    it('gives units back once if a refund was refused', async () => {
+      const { state, decision, remaining } = await setup(away, true);
+      expect(await codeOf(decision.refund())).to.equal('HEADGATE_STORE_AWAY');
+      expect(decision.charged).to.equal(2);
+      state.down = false;
+      await Promise.all([decision.refund(), decision.refund()]);
+      await decision.refund();
+      expect([decision.charged, await remaining()]).to.deep.equal([0, 10]);
+    });
+
+    it('gives units back once if a refund waited for the store', async () => {
+      const { state, decision, remaining } = await setup(away);
+      await decision.refund();
+      await decision.refund();
+      state.down = false;
+      await decision.refund();
+      while ((await remaining()) < 10) await new Promise((resolve) => setTimeout(resolve, 10));
+      expect(await codeOf(decision.settle(3))).to.equal('done');
+      expect(await remaining()).to.equal(7);
+    });
+
+    it('releases slots', async () => {
+      const inner = memory();
+      const state = failing(inner, new Error('down'));
+      const store = Object.assign(state.store, { embedded: true });
+      const limiter = createLimiter({ store, algorithm: 'concurrency', limit: 2, lease: '1m' });
+      const decision = await limiter.consume('k');
+      state.down = true;
+      expect(await codeOf(decision.release())).to.equal(undefined);
+      state.down = false;
+      expect([await decision.release(), await decision.release()]).to.deep.equal([true, false]);
+      expect((await limiter.peek('k')).remaining).to.equal(2);
+    });
   });
 
   it('charges nothing for a request that was admitted without any store', async () => {

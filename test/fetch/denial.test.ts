@@ -90,6 +90,18 @@ describe('the option denied', () => {
     expect(call.stats).to.include({ retries: 1, pauses: 1, violations: 0 });
   });
 
+  it('may clone the response without reading the copy, and the call is sent again', async () => {
+    const statuses = [429, 200];
+    const answer = () =>
+      Promise.resolve(
+        new Response('slow down', { status: statuses.shift()!, headers: { 'retry-after-ms': '20' } }),
+      );
+    const denied = (response: Response) => (response.clone().status === 418 ? 1000 : undefined);
+    const call = limitFetch(answer as typeof fetch, { policies: '50/1s', warnings: false, denied });
+    expect((await call('http://partner.test/')).status).to.equal(200);
+    expect(call.stats).to.include({ retries: 1 });
+  });
+
   it('is preferred to the fields, and leaves the rest to them', async () => {
     const answer = (status: number) => () =>
       Promise.resolve(new Response('secondary rate limit', { status, headers: { 'retry-after': '1' } }));

@@ -97,6 +97,17 @@ describe('a flow', () => {
     for (let i = 0; i < 3; i++) expect(flow.handle(req, new Res())).to.equal('next');
   });
 
+  it('denies a request again, with the fields of the denial, unless it was answered', () => {
+    const flow = flowOf();
+    void flow.handle(request(), new Res());
+    const [req, answered] = [request(), Object.assign(new Res(), { sent: true })];
+    const [first, again] = [new Res(), new Res()];
+    for (const res of [first, again, answered]) expect(flow.handle(req, res)).to.equal('answered');
+    expect(again).to.include({ status: 429, body: first.body });
+    expect(again.fields).to.deep.equal(first.fields);
+    expect(answered.fields).to.deep.equal({});
+  });
+
   it('keeps the fields of an earlier limiter that has fewer units left', () => {
     const [tight, wide] = [flowOf(), flowOf({ ...limit, limit: 5 })];
     const [req, res] = [request(), new Res()];

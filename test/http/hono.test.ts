@@ -22,6 +22,22 @@ describe('Hono', () => {
     expect(headers.get('ratelimit-remaining')).to.equal('0');
   });
 
+  it('charges a request once, and denies it again, if it meets the limiter twice at the same time', async () => {
+    const limit = rateLimit({ ...common, limit: 1, keyGenerator: async () => 'ada' });
+    const app = new Hono();
+    app.get('/', async (c) => {
+      const loader = async () => {
+        await limit(c, async () => {});
+        return c.res.status;
+      };
+      return c.json(await Promise.all([loader(), loader()]));
+    });
+    expect((await limit.limiter.peek('ada')).remaining).to.equal(1);
+    expect((await app.request('/')).status).to.equal(200);
+    expect((await limit.limiter.peek('ada')).remaining).to.equal(0);
+    expect(await (await app.request('/')).json()).to.deep.equal([429, 429]);
+  });
+
   it('answers 500 and logs the cause if a request has no address', async () => {
     const log = sinon.stub(console, 'error');
     const app = new Hono();

@@ -1,5 +1,6 @@
 // The ends of responses in web standards.
 import { expect } from 'chai';
+import type { Limiter } from 'headgate';
 import { webResponse, WebReply } from 'headgate/http';
 import { rateLimit } from 'headgate/web';
 
@@ -59,6 +60,19 @@ describe('a web-standard response', () => {
     expect(response.headers.get('RateLimit')).to.equal('"a";r=1');
     expect(response.headers.getSetCookie()).to.deep.equal(['a=1', 'b=2']);
     expect(reply.status).to.equal(201);
+  });
+
+  it('has the type that a handler set for its body', async () => {
+    const limit = rateLimit({
+      ...{ limit: 1, window: '1m', denyList: ['ada'], keyGenerator: () => 'ada' },
+      handler: (_, reply) => {
+        reply.body = JSON.stringify({ error: 'later' });
+        reply.headers.set('content-type', 'application/json');
+      },
+    });
+    const response = await limit(new Request('http://127.0.0.1/'), () => new Response());
+    expect(response.headers.get('content-type')).to.equal('application/json');
+    expect(await response.json()).to.deep.equal({ error: 'later' });
   });
 
   it('has all cookies that a handler set on a denial', async () => {
@@ -176,6 +190,60 @@ describe('a web-standard response', () => {
     stop();
     await reply.finish(async () => new Response(null));
     expect(ends).to.deep.equal([]);
+  });
+});
+
+describe('a request that meets its limiter again, as in the loaders of a page', () => {
+  const common = { limit: 1, window: '1m', clientIp: () => '192.0.2.1' } as const;
+  const page = () => new Response('ok');
+  const ask = () => new Request('http://127.0.0.1/');
+  const remaining = async ({ limiter }: { limiter: Limiter }) => (await limiter.peek('192.0.2.1')).remaining;
+
+  it('is denied again, with the same fields and body', async () => {
+    const limit = rateLimit(common);
+    await limit(ask(), page);
+    const request = ask();
+    const seen = async (response: Response) => [
+      response.status,
+      [...response.headers],
+      await response.text(),
+    ];
+    const first = await seen(await limit(request, page));
+    expect(first[0]).to.equal(429);
+    expect(await seen(await limit(request, page))).to.deep.equal(first);
+    const other = ask();
+    const both = await Promise.all([limit(other, page), limit(other, page)]);
+    expect(await Promise.all(both.map(seen))).to.deep.equal([first, first]);
+  });
+
+  it('is answered by the handler again', async () => {
+    const limit = rateLimit({ ...common, handler: (_, reply) => void (reply.body = 'Later.') });
+    await limit(ask(), page);
+    const request = ask();
+    for (let i = 0; i < 2; i++) expect(await (await limit(request, page)).text()).to.equal('Later.');
+  });
+
+  it('is charged once, even by an asynchronous key and at the same time', async () => {
+    const limit = rateLimit({ ...common, limit: 2, clientIp: async () => '192.0.2.1' });
+    const statuses = async (request: Request) =>
+      (await Promise.all([1, 2, 3].map(() => limit(request, page)))).map(({ status }) => status);
+    expect(await statuses(ask())).to.deep.equal([200, 200, 200]);
+    expect(await remaining(limit)).to.equal(1);
+    await statuses(ask());
+    expect(await statuses(ask())).to.deep.equal([429, 429, 429]);
+  });
+
+  it('is decided anew after a failure, and not at all if it is skipped', async () => {
+    const keys = [Promise.reject(new Error('away')), 'ada', 'bob'];
+    const limit = rateLimit({ ...common, keyGenerator: async () => keys.shift(), warnings: false });
+    const request = ask();
+    const both = await Promise.allSettled([limit(request, page), limit(request, page)]);
+    expect(both.map(({ status }) => status)).to.deep.equal(['rejected', 'fulfilled']);
+    expect(keys).to.deep.equal(['bob']);
+    const skipping = rateLimit({ ...common, skip: async () => true });
+    const skipped = ask();
+    await Promise.all([1, 2, 3].map(() => skipping(skipped, page)));
+    expect(await remaining(skipping)).to.equal(1);
   });
 });
 

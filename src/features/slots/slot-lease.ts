@@ -29,9 +29,21 @@ export class SlotLease {
   async release(): Promise<boolean> {
     if (this.#isHeld) {
       this.#isHeld = false;
-      this.#releasing = this.#change('release').finally(() => (this.#releasing = undefined));
+      this.#releasing = this.#releaseNow();
     }
     return this.#releasing ?? false;
+  }
+
+  async #releaseNow(): Promise<boolean> {
+    try {
+      return await this.#change('release');
+    } catch (error) {
+      // A second release does no harm, even if the first one took effect.
+      this.#isHeld = true;
+      throw error;
+    } finally {
+      this.#releasing = undefined;
+    }
   }
 
   /** Holds the slots for another full lease. @returns false if they were not held */

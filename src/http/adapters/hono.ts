@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, MiddlewareHandler } from 'hono';
 import type { Decision } from '../../common/decision.js';
-import { around, platformAddress } from '../web-requests.js';
+import { around, oneByOne, platformAddress } from '../web-requests.js';
 import { createFlow } from '../flow.js';
 import type { Framework, Outcome } from '../framework.js';
 import type { HttpOptions } from '../options.js';
@@ -20,8 +20,8 @@ export type RateLimitHandler = MiddlewareHandler & {
 
 declare module 'hono' {
   interface ContextVariableMap {
-    /** The decision of the last limiter that the request passed. */
-    rateLimit: Decision;
+    /** The decision of the last limiter that the request passed. Undefined without one: `enabled`, `skip`, a key of `undefined`. */
+    rateLimit: Decision | undefined;
   }
 }
 
@@ -49,13 +49,14 @@ export function rateLimit<const Tier extends string = string>(
   options: RateLimitOptions<Tier> | PolicyText = {},
 ): RateLimitHandler {
   const flow = createFlow(framework, options, 'rateLimit');
+  const handle = oneByOne(flow);
   const handler: MiddlewareHandler = async (c, next) => {
     // A denial includes the fields of earlier middleware, such as CORS.
     const { headers } = c.res;
     let isAdmitted = false;
     const decide = async (reply: WebReply): Promise<Outcome> => {
       try {
-        return await flow.handle(c, reply);
+        return await handle(c, reply);
       } catch (error) {
         // Hono answers an error with a new response.
         for (const [name, value] of reply.headers) c.header(name, value);

@@ -1,4 +1,4 @@
-import { addressOf, around, platformAddress } from '../web-requests.js';
+import { addressOf, around, oneByOne, platformAddress } from '../web-requests.js';
 import { createFlow } from '../flow.js';
 import type { Framework } from '../framework.js';
 import type { HttpOptions } from '../options.js';
@@ -12,15 +12,17 @@ export type { WebConnection };
 export type RateLimitOptions<Tier extends string = string> = HttpOptions<Request, WebReply, Tier>;
 
 /** Answers a request. Further arguments of the platform, such as a route's parameters, are passed on. */
-export type WebHandler<Rest extends unknown[] = []> = (
-  request: Request,
+export type WebHandler<Rest extends unknown[] = [], Req extends Request = Request> = (
+  request: Req,
   ...rest: Rest
 ) => Response | Promise<Response>;
 
 /** The limiter that {@link rateLimit} returns. */
 export interface WebRateLimit {
-  /** Wraps a handler: `export const GET = limit(handler)`. */
-  <Rest extends unknown[]>(handler: WebHandler<Rest>): (request: Request, ...rest: Rest) => Promise<Response>;
+  /** Wraps a handler: `export const GET = limit(handler)`. The handler may take a subclass of `Request`, such as `NextRequest`. */
+  <Rest extends unknown[], Req extends Request>(
+    handler: WebHandler<Rest, Req>,
+  ): (request: Req, ...rest: Rest) => Promise<Response>;
   /** Limits a request before `next` answers it. More limiters may follow within `next`, for the same request. */
   (request: Request, next: () => Response | Promise<Response>, connection?: WebConnection): Promise<Response>;
   /** The limiter. `limit.limiter.reset(key)` resets a key's charges, `limit.limiter.close()` frees the limiter's name. */
@@ -49,8 +51,9 @@ export function rateLimit<const Tier extends string = string>(
   options: RateLimitOptions<Tier> | PolicyText = {},
 ): WebRateLimit {
   const flow = createFlow(framework, options, 'rateLimit');
+  const handle = oneByOne(flow);
   const run = (request: Request, next: () => Response | Promise<Response>, connection: WebConnection) =>
-    around(request, connection, (reply) => flow.handle(request, reply), next);
+    around(request, connection, (reply) => handle(request, reply), next);
   const limit = (
     first: Request | WebHandler<unknown[]>,
     next?: () => Response | Promise<Response>,

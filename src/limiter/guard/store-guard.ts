@@ -163,7 +163,7 @@ class StoreGuard implements Store, Asker {
   }
 
   #send<S extends Subject, T>(subject: S, send: Send<S, T>, kind: Kind<S, T>): Promise<T> {
-    const question = new Question(this, { ...subject, call: newCall() }, kind);
+    const question = new Question(this, { ...subject, call: subject.call ?? newCall() }, kind);
     // A store may throw instead of rejecting.
     const answer = (async () => send(question.subject))();
     this.timeouts.wait(question, answer);

@@ -22,6 +22,8 @@ import { RateLimit, RateLimitModule, requestOf } from 'headgate/nestjs';
 // @ts-expect-error types that only stores need are not exported by the root
 import type { PolicySet as AtTheRoot } from 'headgate';
 import type { CompiledPolicy, PolicySet, Query, Reply, Store } from 'headgate/stores';
+import { rateLimit as webLimit } from 'headgate/web';
+import type { Hono } from 'hono';
 
 /** The types for a custom store, which one entry point exports. */
 export interface StoreTypes {
@@ -124,6 +126,31 @@ export function whatRoutesKeep(app: express.Express): void {
   const handler: express.RequestHandler = rateLimit({ limiter });
   app.use('/all', [handler, rateLimit({ limiter })]);
   app.get('/wrapped', (req, res, next) => rateLimit({ limiter })(req, res, next));
+}
+
+/** Handlers of the web may take a subclass of `Request`, such as `NextRequest`. */
+export function whatTheWebTakes(request: globalThis.Request & { nextUrl: URL }): void {
+  const limit = webLimit(quota);
+  const GET = limit((req: globalThis.Request & { nextUrl: URL }, context: { id: string }) =>
+    Response.json([req.nextUrl, context.id]),
+  );
+  void GET(request, { id: 'a' });
+  // @ts-expect-error a request without the property that the handler reads
+  void GET(new globalThis.Request('https://example.com/'), { id: 'a' });
+  // @ts-expect-error an argument is missing
+  void GET(request);
+  const POST = limit((req) => new Response(req.url));
+  void POST(new globalThis.Request('https://example.com/'));
+  void limit(request, () => new Response());
+  // @ts-expect-error not a request
+  limit((path: string) => new Response(path));
+}
+
+/** On Hono, a request has no decision if its limiter is off, or skips the request. */
+export function whatHonoHas(app: Hono): void {
+  app.get('/', (c) => c.json(c.get('rateLimit')?.remaining));
+  // @ts-expect-error there may be no decision
+  app.get('/', (c) => c.json(c.get('rateLimit').remaining));
 }
 
 /** Options from the environment may be undefined, in a project with `exactOptionalPropertyTypes`, too. */
