@@ -18,10 +18,7 @@ export class Refunds<Req extends object, Res> {
     return this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true;
   }
 
-  /**
-   * Returns the cost of a request at the end of its response, if the outcome must not count. A repetition returns nothing: otherwise a client
-   * could get back the cost of a request that was served, by a repetition that fails.
-   */
+  /** Returns the cost of a request at the end of its response, if the outcome must not count. */
   async refund(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
     if (decision.repeated) return;
     const { skipSuccessfulRequests, skipFailedRequests, refundAborted, requestWasSuccessful } = this.#options;
@@ -33,6 +30,6 @@ export class Refunds<Req extends object, Res> {
       isRefunded = isSuccess ? skipSuccessfulRequests : skipFailedRequests;
     }
     // While the store is down, such charges expire by themselves.
-    if (isRefunded) await inBackground('The cost of a request was not given back', decision.refund());
+    if (isRefunded) await inBackground('The cost of a request was not given back', decision.takeBack());
   }
 }

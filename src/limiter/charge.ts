@@ -88,8 +88,12 @@ export class Charge {
     return this.#units;
   }
 
-  /** Changes the charge to `actual`: charges or gives back the difference. Unnamed policies keep their charge. */
-  async settle(actual: Cost): Promise<void> {
+  /**
+   * Changes the charge to `actual`: charges or gives back the difference. Unnamed policies keep their charge.
+   *
+   * @param isAutomatic see `Claim`
+   */
+  async settle(actual: Cost, isAutomatic = false): Promise<void> {
     const before = this.#units;
     const wanted = this.#query.set.policies.map(({ name }, i) => {
       if (typeof actual === 'number') return actual;
@@ -102,7 +106,7 @@ export class Charge {
     if (!less.some(isSome) && !more.some(isSome)) return this.#changing;
     this.#units = units;
     const change = async (): Promise<void> => {
-      if (less.some(isSome)) await this.#giveBack(less);
+      if (less.some(isSome)) await this.#giveBack(less, isAutomatic);
       if (more.some(isSome)) await this.#add(more);
     };
     this.#changing = this.#changing ? this.#changing.then(change, change) : change();
@@ -112,7 +116,7 @@ export class Charge {
   /** Gives the units back, except for policies that count attempts. */
   withdraw(): Promise<void> {
     this.#attemptsStay = true;
-    return this.settle(0);
+    return this.settle(0, true);
   }
 
   /** The given units, or 0 for a policy that charges nothing. */
@@ -127,7 +131,7 @@ export class Charge {
     this.#entries[at] = entryOf(asked, reply.charged, reply);
   }
 
-  async #giveBack(asked: readonly number[]): Promise<void> {
+  async #giveBack(asked: readonly number[], isAutomatic: boolean): Promise<void> {
     let rest = asked;
     for (let at = this.#entries.length - 1; rest.some(isSome); at--) {
       const last = this.#entries[at]!;
@@ -139,20 +143,25 @@ export class Charge {
       const { policies } = this.#query.set;
       const stays = (i: number): boolean => this.#attemptsStay && keepsAttempts(policies[i]!);
       const back = last.units.map((units, i) => (stays(i) ? 0 : left[i]! - units));
-      if (back.some((units) => units < 0)) await this.#adjust(back, last);
+      if (back.some((units) => units < 0)) await this.#adjust(back, last, isAutomatic);
     }
   }
 
-  async #adjust(units: readonly number[], charged: Charged | undefined): Promise<ChangeReply> {
+  async #adjust(
+    units: readonly number[],
+    charged: Charged | undefined,
+    isAutomatic = false,
+  ): Promise<ChangeReply> {
     const { set, key, id, idHome } = this.#query;
-    const claim = id === undefined ? undefined : this.#claim(id);
+    const claim = id === undefined ? undefined : this.#claim(id, isAutomatic);
     return this.#account.adjust({ set, key, units, charged, claim, idHome, degraded: this.#reply.degraded });
   }
 
-  #claim(id: string): Claim {
+  #claim(id: string, isAutomatic: boolean): Claim {
     this.#owner ??= randomBytes(4).toString('base64url').slice(0, 5);
     const { step, repeated } = this.#reply;
-    return { id, step, owner: this.#owner, isFirst: !repeated, isLast: !this.#units.some(isSome) };
+    const isLast = !this.#units.some(isSome);
+    return { id, step, owner: this.#owner, isFirst: !repeated, isLast, isAutomatic };
   }
 }
 

@@ -21,6 +21,7 @@ export const ids: Feature = {
     id_is_first: number(({ claim }: ChargeChange) => Number(claim!.isFirst)),
     id_owner: text(({ claim }: ChargeChange) => claim!.owner),
     id_is_last: number(({ claim }: ChargeChange) => Number(claim!.isLast)),
+    id_is_automatic: number(({ claim }: ChargeChange) => Number(claim!.isAutomatic === true)),
   },
   keys(to, headsOf, request) {
     const { first, text } = headsOf(request.idHome ?? request);
