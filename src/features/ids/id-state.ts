@@ -20,7 +20,8 @@ export function recall(places: readonly Place[], query: Query, now: number): Rep
   const record = known(place, set, now);
   if (!record || record.used >= repeatsOf(set)) return undefined;
   place.write({ ...record, used: record.used + 1 }, atOf(record) + idLifeOf(set));
-  return { ...unanswered(atOf(record), record.step), first: record };
+  const sinceFirst = Math.max(0, now - atOf(record));
+  return { ...unanswered(atOf(record), record.step), first: record, sinceFirst };
 }
 
 /** Remembers a charged request, unless its id was repeated too often. */
