@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { ServerHttp2Stream } from 'node:http2';
+import { constants, type ServerHttp2Stream } from 'node:http2';
 import type { Duplex } from 'node:stream';
 import { onClosed, reportsClosing } from './closed-connections.js';
 import type { Leaving, ResponsePort } from './framework.js';
@@ -7,7 +7,9 @@ import type { Leaving, ResponsePort } from './framework.js';
 type Response = ServerResponse & { readonly stream?: ServerHttp2Stream };
 
 /** The responses of Node's HTTP/1 and HTTP/2 servers, for the frameworks on these servers. */
-export const nodeResponse: ResponsePort<ServerResponse> & Leaving<ServerResponse> = {
+export const nodeResponse: ResponsePort<ServerResponse> &
+  Leaving<ServerResponse> &
+  Required<Pick<ResponsePort<ServerResponse>, 'isOpen' | 'cut'>> = {
   getHeader: (res, name) => res.getHeader(name),
   setHeader: (res, name, value) => void res.setHeader(name, value),
   headersSent: (res) => res.headersSent,
@@ -16,6 +18,11 @@ export const nodeResponse: ResponsePort<ServerResponse> & Leaving<ServerResponse
   send: (res, body) => {
     res.setHeader('Content-Length', body.length);
     res.end(body);
+  },
+  isOpen: (res) => !res.writableEnded && !nodeResponse.hasEnded(res),
+  cut: (res: Response) => {
+    if (res.stream) res.stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+    else res.destroy();
   },
   // An HTTP/2 stream closes first, and is then destroyed. A socket is destroyed first.
   hasEnded: (res: Response) =>

@@ -619,6 +619,22 @@ describe('Nest beyond HTTP', () => {
     }
   });
 
+  it('a request whose response has begun is denied: over GraphQL with an exception, and otherwise cut off', async () => {
+    const limits = await guard({ ...fixed(1), keyGenerator: () => 'k' });
+    const begun = () => {
+      let cuts = 0;
+      const state = { headersSent: true, statusCode: 200, destroy: () => cuts++, getHeader: () => {} };
+      return { response: Object.assign(new EventEmitter(), state), cuts: () => cuts };
+    };
+    const [graphql, http] = [begun(), begun()];
+    const field = () => contextOf('graphql', [{}, {}, { req: { ip: '192.0.2.1' }, res: graphql.response }]);
+    expect(await tryAgain(limits, field())).to.be.true;
+    expect(await tryAgain(limits, field())).to.be.instanceOf(RateLimitException);
+    void tryAgain(limits, contextOf('http', [{ ip: '192.0.2.1' }, http.response]));
+    await new Promise(setImmediate);
+    expect([graphql.cuts(), http.cuts()]).to.deep.equal([0, 1]);
+  });
+
   it('a request that a handler cannot answer is denied with an exception', async () => {
     const handled: unknown[] = [];
     const limits = await guard({
