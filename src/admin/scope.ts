@@ -141,7 +141,7 @@ export function subjectsIn(
   typed: readonly TypedKey[],
 ): Read {
   // A database hashes a key together with its dimension, so that it cannot take the hash for the key.
-  if (mark !== undefined && !isShared && typed.some(({ isHash }) => isHash)) throw hashOnly();
+  if (mark !== undefined && !isComplete && typed.some(({ isHash }) => isHash)) throw hashOnly();
   const configurations = scopes.get(name) ?? [];
   if (!typed.some(isOfIpv6)) {
     const subjects = typed.map((each) => subjectOf(each));

@@ -55,6 +55,8 @@ export interface Reply {
    * `verdicts` is empty, because other policies may have decided.
    */
   readonly first?: FirstDecision;
+  /** Time since the first request with the same id, ms. Set by stores together with `first`. */
+  readonly sinceFirst?: number;
   /** Set if the id was repeated too often, so that the request was decided as if it had no id. */
   readonly isIdSpent?: boolean;
   /** Set by the limiter if the answer is the answer to the first request with the same id. */

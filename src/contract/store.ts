@@ -216,6 +216,8 @@ export interface Claim {
   readonly owner: string;
   /** Whether nothing of the charge is left after the change, so that the id is free again. */
   readonly isLast: boolean;
+  /** Whether the limiter returns the charge by itself. It then stays if the request was repeated, because a repetition may have been served. */
+  readonly isAutomatic?: boolean;
 }
 
 /** A refund, a settled cost, or another change of a charge. */

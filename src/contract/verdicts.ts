@@ -92,6 +92,13 @@ export function withoutTurns(verdicts: Verdicts): number[] {
   return verdicts.map((value, at) => (at % EACH === 0 && value < NEVER ? NEVER - value : value));
 }
 
+/** The same verdicts after a time, by which requests are held for less. */
+export function afterwards(verdicts: Verdicts, ms: number): Verdicts {
+  if (!verdicts.some((value, at) => at % EACH === 0 && value < NEVER)) return verdicts;
+  const later = (wait: number): number => (NEVER - wait > ms ? wait + ms : 0);
+  return verdicts.map((value, at) => (at % EACH === 0 && value < NEVER ? later(value) : value));
+}
+
 /** The `wait` of a charged attempt, from the `wait` that the same cost would have next. See {@link Verdicts}. */
 export function attemptWait(next: number): number {
   return next === 0 ? 0 : NEVER - next;

@@ -290,17 +290,28 @@ export class Flow<Req extends object, Res> {
     res: Res,
     texts: HeaderTexts | undefined,
   ): MaybePromise<Outcome> {
-    if (this.#framework.headersSent(res)) return 'answered';
+    if (this.#framework.headersSent(res)) return this.#denyBegun(decision, req, res);
     const { statusCode, jitter } = this.#options;
     const status = statusOf(decision, statusCode);
     writeDenialFields(this.#framework, res, decision, jitter);
     this.#framework.setStatus(res, status);
-    if (!this.#handler) {
-      this.#framework.setHeader(res, 'Content-Type', PROBLEM_TYPE);
-      this.#framework.send(res, problemOf(decision, status, texts));
-      return 'answered';
-    }
-    const answered = this.#handler(req, res, decision);
+    if (this.#handler) return this.#answer(decision, req, res);
+    this.#framework.setHeader(res, 'Content-Type', PROBLEM_TYPE);
+    this.#framework.send(res, problemOf(decision, status, texts));
+    return 'answered';
+  }
+
+  /** Denies a request whose response has begun, so that neither status nor fields can be set. */
+  #denyBegun(decision: LimiterDecision & DeniedDecision, req: Req, res: Res): MaybePromise<Outcome> {
+    if (this.#framework.isOpen?.(res) !== true) return 'answered';
+    if (this.#handler) return this.#answer(decision, req, res);
+    this.#framework.cut?.(res);
+    return 'answered';
+  }
+
+  /** Answers by the option `handler`. */
+  #answer(decision: LimiterDecision & DeniedDecision, req: Req, res: Res): MaybePromise<Outcome> {
+    const answered = this.#handler!(req, res, decision);
     // Fastify's replies can be awaited, but their `then` does not return a promise.
     return isPromise(answered) ? Promise.resolve(answered).then(() => 'answered') : 'answered';
   }

@@ -17,6 +17,10 @@ export interface ResponsePort<Res> extends HeaderTarget<Res> {
   setStatus(res: Res, status: number): void;
   /** Sends an ASCII body. Status and fields, including the body's type, are already set. */
   send(res: Res, body: string): void;
+  /** Whether the rest of a response whose header fields were sent is still to come. @default false */
+  isOpen?(res: Res): boolean;
+  /** Breaks off an open response, so that its client does not take it for complete. */
+  cut?(res: Res): void;
   /** Whether the response has ended. Long responses are polled, in case no event reports the end. */
   hasEnded(res: Res): boolean;
   /**

@@ -1,13 +1,15 @@
 import type { ServerResponse } from 'node:http';
-import type { ServerHttp2Stream } from 'node:http2';
+import { constants, type ServerHttp2Stream } from 'node:http2';
 import type { Duplex } from 'node:stream';
-import { onClosed } from './closed-connections.js';
+import { onClosed, reportsClosing } from './closed-connections.js';
 import type { Leaving, ResponsePort } from './framework.js';
 
 type Response = ServerResponse & { readonly stream?: ServerHttp2Stream };
 
 /** The responses of Node's HTTP/1 and HTTP/2 servers, for the frameworks on these servers. */
-export const nodeResponse: ResponsePort<ServerResponse> & Leaving<ServerResponse> = {
+export const nodeResponse: ResponsePort<ServerResponse> &
+  Leaving<ServerResponse> &
+  Required<Pick<ResponsePort<ServerResponse>, 'isOpen' | 'cut'>> = {
   getHeader: (res, name) => res.getHeader(name),
   setHeader: (res, name, value) => void res.setHeader(name, value),
   headersSent: (res) => res.headersSent,
@@ -16,6 +18,11 @@ export const nodeResponse: ResponsePort<ServerResponse> & Leaving<ServerResponse
   send: (res, body) => {
     res.setHeader('Content-Length', body.length);
     res.end(body);
+  },
+  isOpen: (res) => !res.writableEnded && !nodeResponse.hasEnded(res),
+  cut: (res: Response) => {
+    if (res.stream) res.stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+    else res.destroy();
   },
   // An HTTP/2 stream closes first, and is then destroyed. A socket is destroyed first.
   hasEnded: (res: Response) =>
@@ -53,7 +60,7 @@ function listenTo(res: Response): EndListener {
   const stop = (): void => {
     listeners.delete(res);
     res.off('finish', finish);
-    res.off('close', cut);
+    res.off('close', close);
     unfollow?.();
   };
   const end = (completed: boolean): void => {
@@ -63,10 +70,17 @@ function listenTo(res: Response): EndListener {
   // Node also emits `finish` for a reset HTTP/2 stream, and before Node 24 for data that a closing socket dropped.
   const finish = stream ? () => end(isWhole(stream)) : () => end(connection?.destroyed !== true);
   const cut = (): void => end(false);
-  res.once('finish', finish);
-  res.once('close', cut);
+  // Without a connection of Node, the response is emulated, and may emit `close` at once before `finish`.
+  const close = (): void => {
+    if (reportsClosing(connection)) return cut();
+    queueMicrotask(() => {
+      if (listeners.get(res) === listener) cut();
+    });
+  };
   // Before Node 24, a response behind another response on the same connection emits no event when the connection closes.
   const unfollow = connection && onClosed(connection, ['close'], cut);
+  res.once('finish', finish);
+  res.once('close', close);
   const listener = { callbacks, stop };
   listeners.set(res, listener);
   return listener;

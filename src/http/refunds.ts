@@ -13,17 +13,14 @@ export class Refunds<Req extends object, Res> {
     this.#options = options;
   }
 
-  /** Whether the end of a response may return its cost. */
+  /** Whether the end of a response may return its cost. The end of a connection does not show whether its messages were served. */
   mayFollow(res: Res): boolean {
-    return this.#options.refundAborted || this.#framework.neverCompletes?.(res) !== true;
+    return this.#framework.neverCompletes?.(res) !== true;
   }
 
-  /**
-   * Returns the cost of a request at the end of its response, if the outcome must not count. A repetition returns nothing: otherwise a client
-   * could get back the cost of a request that was served, by a repetition that fails.
-   */
+  /** Returns the cost of a request at the end of its response, if the outcome must not count. */
   async refund(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
-    if (decision.repeated) return;
+    if (decision.repeated || !this.mayFollow(res)) return;
     const { skipSuccessfulRequests, skipFailedRequests, refundAborted, requestWasSuccessful } = this.#options;
     let isRefunded = refundAborted;
     if (completed) {
@@ -33,6 +30,6 @@ export class Refunds<Req extends object, Res> {
       isRefunded = isSuccess ? skipSuccessfulRequests : skipFailedRequests;
     }
     // While the store is down, such charges expire by themselves.
-    if (isRefunded) await inBackground('The cost of a request was not given back', decision.refund());
+    if (isRefunded) await inBackground('The cost of a request was not given back', decision.takeBack());
   }
 }

@@ -96,13 +96,17 @@ export class Charge {
     return this.#units;
   }
 
-  /** Changes the charge to `actual`: charges or gives back the difference. Unnamed policies keep their charge. */
-  async settle(actual: Cost): Promise<void> {
+  /**
+   * Changes the charge to `actual`: charges or gives back the difference. Unnamed policies keep their charge.
+   *
+   * @param isAutomatic see `Claim`
+   */
+  async settle(actual: Cost, isAutomatic = false): Promise<void> {
     const units = this.#wanted(actual, this.#units);
     // The units of an earlier call may still be on their way.
     if (units.every((own, i) => own === this.#units[i])) return this.#changing;
     this.#units = units;
-    const change = (): Promise<void> => this.#change(actual);
+    const change = (): Promise<void> => this.#change(actual, isAutomatic);
     const changing = (this.#changing = this.#changing ? this.#changing.then(change, change) : change());
     try {
       await changing;
@@ -117,7 +121,7 @@ export class Charge {
   /** Gives the units back, except for policies that count attempts. */
   withdraw(): Promise<void> {
     this.#attemptsStay = true;
-    return this.settle(0);
+    return this.settle(0, true);
   }
 
   /** The given units, or 0 for a policy that charges nothing. */
@@ -139,12 +143,12 @@ export class Charge {
     return this.#shares.map((_, i) => this.#entries.reduce((sum, { asked }) => sum + asked[i]!, 0));
   }
 
-  async #change(actual: Cost): Promise<void> {
+  async #change(actual: Cost, isAutomatic: boolean): Promise<void> {
     const before = this.#asked();
     const units = this.#wanted(actual, before);
     const less = units.map((own, i) => Math.max(0, before[i]! - own));
     const more = units.map((own, i) => Math.max(0, own - before[i]!));
-    if (less.some(isSome)) await this.#giveBack(less);
+    if (less.some(isSome)) await this.#giveBack(less, isAutomatic);
     if (more.some(isSome)) await this.#add(more);
   }
 
@@ -152,11 +156,11 @@ export class Charge {
     const before = this.#entries;
     // Until the store answers, the charge is not known.
     this.#entries = [...before, { asked, units: asked.map(() => 0), step: 0, marks: [] }];
-    const reply = await this.#adjust(asked, undefined, before);
+    const reply = await this.#adjust(asked, undefined, { before, isAutomatic: false });
     this.#entries = [...before, entryOf(asked, reply.charged, reply)];
   }
 
-  async #giveBack(asked: readonly number[]): Promise<void> {
+  async #giveBack(asked: readonly number[], isAutomatic: boolean): Promise<void> {
     let rest = asked;
     for (let at = this.#entries.length - 1; rest.some(isSome); at--) {
       const before = this.#entries;
@@ -169,7 +173,7 @@ export class Charge {
       const { policies } = this.#query.set;
       const stays = (i: number): boolean => this.#attemptsStay && keepsAttempts(policies[i]!);
       const back = last.units.map((units, i) => (stays(i) ? 0 : left[i]! - units));
-      if (back.some((units) => units < 0)) await this.#adjust(back, last, before);
+      if (back.some((units) => units < 0)) await this.#adjust(back, last, { before, isAutomatic });
     }
   }
 
@@ -177,10 +181,10 @@ export class Charge {
   async #adjust(
     units: readonly number[],
     charged: Charged | undefined,
-    before: readonly Entry[],
+    { before, isAutomatic }: { readonly before: readonly Entry[]; readonly isAutomatic: boolean },
   ): Promise<ChangeReply> {
     const { set, key, id, idHome } = this.#query;
-    const claim = id === undefined ? undefined : this.#claim(id);
+    const claim = id === undefined ? undefined : this.#claim(id, isAutomatic);
     const call = newCall();
     const change = { set, key, units, charged, claim, idHome, degraded: this.#reply.degraded };
     try {
@@ -192,10 +196,11 @@ export class Charge {
     }
   }
 
-  #claim(id: string): Claim {
+  #claim(id: string, isAutomatic: boolean): Claim {
     this.#owner ??= randomBytes(4).toString('base64url').slice(0, 5);
     const { step, repeated } = this.#reply;
-    return { id, step, owner: this.#owner, isFirst: !repeated, isLast: !this.#units.some(isSome) };
+    const isLast = !this.#units.some(isSome);
+    return { id, step, owner: this.#owner, isFirst: !repeated, isLast, isAutomatic };
   }
 }
 

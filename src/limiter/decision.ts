@@ -174,11 +174,16 @@ class OwnDecision implements DecisionFields {
   }
 
   /**
-   * @internal Like `cancel`, if the request goes no further. A repetition returns nothing, because clients choose ids, and the first request
-   * may have been served.
+   * @internal Like `refund`, without the user's request. If the request was repeated, nothing is returned, because clients choose ids, and
+   * one of the requests with the id may be served.
    */
+  async takeBack(): Promise<void> {
+    if (!this.repeated) await this.#charge()?.settle(0, true);
+  }
+
+  /** @internal Like `cancel`, if the request goes no further, and with `takeBack` instead of `refund`. */
   async abandon(): Promise<void> {
-    if (!this.repeated) await this.cancel();
+    if (!this.repeated) await all([this.takeBack(), this.release()]);
   }
 
   /** @internal Like `abandon`, but after another limiter's denial, so policies that count attempts keep their charge. */

@@ -12,6 +12,7 @@ import {
   type Store,
   type Subject,
 } from '../contract/store.js';
+import { afterwards } from '../contract/verdicts.js';
 import type { Asked } from './decision.js';
 import type { Scope } from './scope.js';
 import type { CheckedOptions } from './checked-options.js';
@@ -79,7 +80,9 @@ export class Repetitions {
     if (!first) return conclude({ ...query, id: undefined }, rest);
     const known = this.#find(first, query.named!);
     if (known) {
-      const { subject, costs, verdicts, limits } = known;
+      const { subject, costs, limits } = known;
+      // A repetition has the turn of the first request.
+      const verdicts = afterwards(known.verdicts, reply.sinceFirst ?? 0);
       const answer: Reply = { ...rest, verdicts, repeated: true, ...(limits && { limits }) };
       return conclude({ ...query, ...subject, ...costs }, answer);
     }

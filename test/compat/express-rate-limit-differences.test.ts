@@ -267,6 +267,18 @@ describe('compat/express-rate-limit', () => {
       expect(Object.keys(answer!.headers).filter((name) => /ratelimit|retry/.test(name))).to.deep.equal([]);
     });
 
+    it('a response that has begun is cut off if nothing else answers', async () => {
+      const begin: RequestHandler = (_req, res, next) => {
+        res.write('begun');
+        next();
+      };
+      const error: unknown = await answers([begin, rateLimit({ limit: 0, logger: silent })], 1).then(
+        () => undefined,
+        (reason: unknown) => reason,
+      );
+      expect(error).to.be.instanceOf(Error);
+    });
+
     it('a memory store holds no timer and gives no live record', async () => {
       const store = new MemoryStore();
       const setInterval = mock.method(globalThis, 'setInterval');

@@ -293,6 +293,30 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.close();
     });
 
+    it('a repetition goes at the turn of the first request, and moves up none of the others if it leaves', async () => {
+      const limiter = limiterOn(createStore(), { ...policy, limit: 10, maxDelay: '9s', idsFor: '1h' });
+      const began = performance.now();
+      const turns: number[] = [];
+      const hold = async (id: string, signal?: AbortSignal) => {
+        const decision = await limiter.consume('k', { id });
+        await limiter.hold(decision, { signal });
+        return turns.push(performance.now() - began);
+      };
+      const leave = new AbortController();
+      const held = Promise.all(['a', 'b', 'c', 'd'].map((id) => hold(id)));
+      const goes = hold('d');
+      const leaves = [1, 2, 3].map(() => hold('c', leave.signal).catch((error: HeadgateError) => error.code));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      leave.abort();
+      expect(await Promise.all(leaves)).to.deep.equal(Array(3).fill('HEADGATE_ABORTED'));
+      await Promise.all([held, goes]);
+      turns.sort((x, y) => x - y);
+      for (const [i, turn] of [0, 1, 2, 3, 3].entries()) expect(turns[i]).to.be.above(100 * turn - 10);
+      // The turn is over.
+      expect(await limiter.consume('k', { id: 'd' })).to.include({ repeated: true, delayMs: 0 });
+      await limiter.close();
+    });
+
     it('denies a request beyond its maximum, and charges nothing for it', async () => {
       const reported: Decision[] = [];
       const limiter = limiterOn(createStore(new TestClock().read), {

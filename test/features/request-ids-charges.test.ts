@@ -4,6 +4,7 @@ import type { Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { serverKinds } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
+import { ofLimiter } from '../../src/limiter/decision.js';
 
 const MINUTE = 60_000;
 const fixed = { algorithm: 'fixed-window', window: '1h' } as const;
@@ -47,6 +48,36 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await one.consume('k', { id: 'x' })).allowed).to.equal(true);
       expect((await one.consume('k', { id: 'x' })).allowed).to.equal(false);
     });
+
+    for (const way of ['takeBack', 'abandon', 'withdraw'] as const) {
+      it(`${way}: the limiter returns the charge of a request by itself only if the request was not repeated`, async () => {
+        const { clock, one, other } = make({ limit: 20, ...fixed, repeats: 1 });
+        const used = async () => (await one.usage('k')).policies[0]!.used;
+        const alone = ofLimiter(await one.consume('k', { cost: 3, id: 'alone' }));
+        await alone[way]();
+        expect(await used()).to.equal(0);
+        expect(await one.consume('k', { cost: 3, id: 'alone' })).to.include({ repeated: false });
+
+        const first = ofLimiter(await one.consume('k', { cost: 4, id: 'x' }));
+        const again = ofLimiter(await other.consume('k', { cost: 4, id: 'x' }));
+        expect(again.repeated).to.equal(true);
+        await first[way]();
+        await again[way]();
+        expect(await used()).to.equal(7);
+        // The repetition was the only free one.
+        expect(await one.consume('k', { id: 'x' })).to.include({ repeated: false });
+        expect(await used()).to.equal(8);
+        await again.refund();
+        expect(await used()).to.equal(4);
+
+        // After the id's life, the store does not know whether the request was repeated.
+        const slow = ofLimiter(await one.consume('k', { cost: 5, id: 'slow' }));
+        await other.consume('k', { cost: 5, id: 'slow' });
+        clock.now += 10 * MINUTE;
+        await slow[way]();
+        expect(await used()).to.equal(9);
+      });
+    }
 
     it('costs by policy are remembered by policy', async () => {
       const { one } = make({ policies: ['calls=fixed-window 9/1h', 'tokens=fixed-window 900/1h'] });

@@ -114,6 +114,20 @@ for (const [name, createStore] of Object.entries(stores)) {
       });
     }
 
+    it('a repetition is held for the rest of the first delay', async () => {
+      const { clock, one, other } = make({ policies: ['leaky-bucket 1/1s burst 1 max-delay 1m', '100/1m'] });
+      for (let i = 0; i < 3; i++) await one.consume('k');
+      const first = await one.consume('k', { id: 'a' });
+      const delays = [first.delayMs];
+      for (const ms of [0, 700, 2299, 1, 5000]) {
+        clock.now += ms;
+        const again = await other.consume('k', { id: 'a' });
+        expect(verdict(again)).to.deep.equal(verdict(first));
+        delays.push(again.delayMs);
+      }
+      expect(delays).to.deep.equal([3000, 3000, 2300, 1, 0, 0]);
+    });
+
     it('a repetition under another tier gets the first decision, and gives back what that one charged', async () => {
       const tiers = { free: 'minute=fixed-window 5/1m', pro: 'hour=fixed-window 50/1h' };
       const { one, other } = make({ tiers });

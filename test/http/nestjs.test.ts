@@ -592,7 +592,11 @@ describe('Nest beyond HTTP', () => {
     const slots = { algorithm: 'concurrency', limit: 100, lease: '1m', keyGenerator: () => 'k' } as const;
     const socket = Object.assign(new EventEmitter(), { handshake: { address: '192.0.2.1' } });
     const listeners = ['close', 'disconnect'];
-    for (const options of [{ ...fixed(100), skipFailedRequests: true }, slots]) {
+    for (const options of [
+      { ...fixed(100), skipFailedRequests: true },
+      { ...fixed(100), refundAborted: true },
+      slots,
+    ]) {
       const limits = await guard(options);
       for (let i = 0; i < 20; i++)
         expect(await tryAgain(limits, contextOf('ws', [socket, 'hello']))).to.be.true;
@@ -600,6 +604,36 @@ describe('Nest beyond HTTP', () => {
       expect(listeners.map((event) => socket.listenerCount(event))).to.deep.equal([most, most]);
     }
     socket.emit('close');
+  });
+
+  it('gateways: the end of a connection refunds none of its messages', async () => {
+    const slots = { name: 'slots', algorithm: 'concurrency', limit: 9, lease: '1m' } as const;
+    for (const others of [[], [slots]]) {
+      const policies = [{ name: 'messages', ...fixed(2) }, ...others];
+      const limits = await guard({ policies, refundAborted: true, keyGenerator: () => 'k' });
+      const socket = Object.assign(new EventEmitter(), { disconnected: false });
+      const say = (from: object) => tryAgain(limits, contextOf('ws', [from, 'hello']));
+      for (let i = 0; i < 2; i++) expect(await say(socket)).to.be.true;
+      Object.assign(socket, { disconnected: true }).emit('disconnect');
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      expect(await say(new EventEmitter())).to.be.instanceOf(WsException);
+    }
+  });
+
+  it('a request whose response has begun is denied: over GraphQL with an exception, and otherwise cut off', async () => {
+    const limits = await guard({ ...fixed(1), keyGenerator: () => 'k' });
+    const begun = () => {
+      let cuts = 0;
+      const state = { headersSent: true, statusCode: 200, destroy: () => cuts++, getHeader: () => {} };
+      return { response: Object.assign(new EventEmitter(), state), cuts: () => cuts };
+    };
+    const [graphql, http] = [begun(), begun()];
+    const field = () => contextOf('graphql', [{}, {}, { req: { ip: '192.0.2.1' }, res: graphql.response }]);
+    expect(await tryAgain(limits, field())).to.be.true;
+    expect(await tryAgain(limits, field())).to.be.instanceOf(RateLimitException);
+    void tryAgain(limits, contextOf('http', [{ ip: '192.0.2.1' }, http.response]));
+    await new Promise(setImmediate);
+    expect([graphql.cuts(), http.cuts()]).to.deep.equal([0, 1]);
   });
 
   it('a request that a handler cannot answer is denied with an exception', async () => {

@@ -81,6 +81,25 @@ describe('a response of Node', () => {
     expect(ends).to.deep.equal([false]);
   });
 
+  for (const [what, req] of [
+    ['a connection that reports nothing', { socket: { remoteAddress: '192.0.2.1' } }],
+    ['no connection', {}],
+  ] as const)
+    it(`with ${what}, as on serverless platforms, ends by its own events, in any order`, async () => {
+      for (const [events, completed] of [
+        [['finish', 'close'], true],
+        [['close', 'finish'], true],
+        [['close'], false],
+      ] as const) {
+        const res = responseOf({ req });
+        const { ends, stop } = followed(res);
+        for (const event of events) res.emit(event);
+        await Promise.resolve();
+        expect(ends, events.join()).to.deep.equal([completed]);
+        expect(stop).not.to.throw();
+      }
+    });
+
   it('learns of the end of its connection by the single listener of all its responses', () => {
     const socket = socketOf();
     const all = Array.from({ length: 20 }, () => followed(over1(socket)));

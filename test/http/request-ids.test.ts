@@ -94,6 +94,67 @@ describe('request ids over HTTP', () => {
     await limiter.close();
   });
 
+  it('a request that fails after its repetition was served does not return the cost', async () => {
+    const app = express();
+    const limiter = createLimiter({ name: 'slow', store: memoryStore(), limit: 10, ...fixed, repeats: 1 });
+    const requestId = (req: express.Request) => req.get('Idempotency-Key');
+    app.use(rateLimit({ limiter, keyGenerator: key, requestId, skipFailedRequests: true }));
+    let served = 0;
+    let fail = (): void => {};
+    let begun = (): void => {};
+    app.get('/ok', (_, res) => {
+      served++;
+      res.sendStatus(204);
+    });
+    app.get('/fails', (_, res) => {
+      fail = () => res.sendStatus(404);
+      begun();
+    });
+    const server = app.listen(0, '127.0.0.1');
+    const ask = (path: string, id: string) => request(server).get(path).set('Idempotency-Key', id);
+    for (let i = 0; i < 30; i++) {
+      const begins = new Promise<void>((resolve) => (begun = resolve));
+      const slow = ask('/fails', `id${i}`).then(({ status }) => status);
+      const isHandled = await Promise.race([begins.then(() => true), slow.then(() => false)]);
+      await ask('/ok', `id${i}`);
+      if (isHandled) fail();
+      await slow;
+    }
+    expect(served).to.equal(10);
+    expect((await limiter.usage('k')).policies[0]).to.include({ used: 10 });
+    server.close();
+    await limiter.close();
+  });
+
+  it('a request that a stacked limiter denies after its repetition was served keeps its charge', async () => {
+    const store = memoryStore();
+    const outer = createLimiter({ name: 'outer', store, limit: 10, ...fixed, repeats: 1 });
+    const inner = createLimiter({ name: 'inner', store, limit: 1, ...fixed });
+    await inner.consume('k');
+    const requestId = (req: express.Request) => req.get('Idempotency-Key');
+    const app = express();
+    let goOn = (): void => {};
+    let begun = (): void => {};
+    const lateKey = () =>
+      new Promise<string>((resolve) => {
+        goOn = () => resolve('k');
+        begun();
+      });
+    app.use(rateLimit({ keyGenerator: key, requestId, limiter: outer }));
+    app.get('/limited', rateLimit({ keyGenerator: lateKey, limiter: inner }));
+    app.get('/', (_, res) => void res.sendStatus(204));
+    const server = app.listen(0, '127.0.0.1');
+    const ask = (path: string) => request(server).get(path).set('Idempotency-Key', 'a');
+    const begins = new Promise<void>((resolve) => (begun = resolve));
+    const denied = ask('/limited').then(({ status }) => status);
+    await begins;
+    await ask('/').expect(204);
+    goOn();
+    expect(await denied).to.equal(429);
+    expect((await outer.usage('k')).policies[0]).to.include({ used: 1 });
+    server.close();
+  });
+
   it('a repetition that a stacked limiter denies does not return the charge of the first request', async () => {
     const store = memoryStore();
     const outer = createLimiter({ name: 'outer', store, limit: 10, ...fixed });

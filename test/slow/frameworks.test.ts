@@ -26,6 +26,7 @@ const packages = {
   'h3-1': 'npm:h3@1',
   moleculer: '0.14.36',
   'moleculer-web': '0.10.8',
+  'node-mock-http': '1.0.5',
   polka: '0.5.2',
   restify: '11.1.0',
   'serverless-http': '4.0.0',
@@ -57,8 +58,18 @@ const ask = async () => (await fetch(running.url)).status;`,
   'h3-1': `
 import { createServer } from 'node:http';
 import { createApp, eventHandler, toNodeListener } from 'h3-1';
+import { fetchNodeRequestHandler } from 'node-mock-http';
 import limit from './program.mjs';
-const ask = over(createServer(toNodeListener(createApp().use(limit).use(eventHandler(() => 'hello')))).listen(0, '127.0.0.1'));`,
+const served = toNodeListener(createApp().use(limit).use(eventHandler(() => 'hello')));
+// As Nitro's localFetch does.
+const emulated = (req, res) => {
+  req.socket.remoteAddress = '192.0.2.1';
+  return served(req, res);
+};
+const local = [];
+for (let i = 0; i < 3; i++) local.push((await fetchNodeRequestHandler(emulated, 'http://localhost/')).status);
+if (local.join() !== '200,200,429') throw new Error(local.join());
+const ask = over(createServer(served).listen(0, '127.0.0.1'));`,
   'graphql-yoga': `
 server.listen(0, '127.0.0.1');
 const ask = over(server, 'graphql?query={hello}');`,

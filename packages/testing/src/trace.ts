@@ -201,7 +201,8 @@ function wasCharged({ query, reply: { verdicts } }: Decided, i: number): boolean
 
 function claimOf({ query, reply, repeated }: Decided, number: number, units: number) {
   const owner = `o${number}`.padEnd(5, '.');
-  return { id: query.id!, step: reply.step, isFirst: !repeated, owner, isLast: units === -100 };
+  const isAutomatic = number % 3 === 0;
+  return { id: query.id!, step: reply.step, isFirst: !repeated, owner, isLast: units === -100, isAutomatic };
 }
 
 /** The cost of a step for the policies of a set. */

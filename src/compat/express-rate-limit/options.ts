@@ -4,6 +4,7 @@ import { toMilliseconds, type Duration } from '../../common/duration.js';
 import { invalidOption } from '../../common/errors.js';
 import type { Store as HeadgateStore } from '../../contract/store.js';
 import { checkStore } from '../../common/validate.js';
+import { nodeResponse } from '../../http/node-response.js';
 import type { Counter } from './counter.js';
 import { ForeignCounter, modernized } from './foreign.js';
 import { ipKeyGenerator } from './ip-key-generator.js';
@@ -84,6 +85,7 @@ export function configure(passed: RateLimitOptions | null): Config {
           ? await (message as ValueDeterminingMiddleware<unknown>)(request, response)
           : message;
       if (!response.headersSent) response.send(body);
+      else if (nodeResponse.isOpen(response)) nodeResponse.cut(response);
     },
     passOnStoreError: false,
     store: new MemoryStore(),

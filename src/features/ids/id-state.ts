@@ -20,7 +20,8 @@ export function recall(places: readonly Place[], query: Query, now: number): Rep
   const record = known(place, set, now);
   if (!record || record.used >= repeatsOf(set)) return undefined;
   place.write({ ...record, used: record.used + 1 }, atOf(record) + idLifeOf(set));
-  return { ...unanswered(atOf(record), record.step), first: record };
+  const sinceFirst = Math.max(0, now - atOf(record));
+  return { ...unanswered(atOf(record), record.step), first: record, sinceFirst };
 }
 
 /** Remembers a charged request, unless its id was repeated too often. */
@@ -45,10 +46,13 @@ function isCharged(reply: Reply, { policies }: PolicySet): boolean {
 /** Whether a decision may change the charge of a request. If so, this is remembered. The function `claim` of `ids.lua` does the same. */
 export function claims(places: readonly Place[], change: ChargeChange, now: number): boolean {
   const { set, claim } = change;
-  const { owner, step, isFirst, isLast } = claim!;
+  const { owner, step, isFirst, isLast, isAutomatic } = claim!;
   const id = places[0]!.idOf(change.idHome ?? change, claim!.id);
   const found = known(id, set, now);
   const record = found?.step === step ? found : undefined;
+  // After the id's life, a repetition may have been forgotten.
+  const mayBeRepeated = record ? record.used > 0 : now >= Math.floor(step / 1000) + idLifeOf(set);
+  if (isAutomatic === true && mayBeRepeated) return false;
   const last = id.ownerOf(step);
   // After `idsFor`, only the first decision may begin to change the charge.
   const mayBegin = isFirst || (record !== undefined && !record.isChanged);

@@ -6,10 +6,11 @@
 --          be returned, the name of that decision (5 characters)
 -- KEYS:    per request, after the keys of the policies, the key of the id; for a change, then the key of the name
 -- ARGV:    how long an id is remembered (ms), its most repetitions, the text of the policies; for a change, the step of the first charge,
---          whether the caller got the first decision (1 or 0), the name of its decision, whether it returns the whole charge (1 or 0)
+--          whether the caller got the first decision (1 or 0), the name of its decision, whether it returns the whole charge (1 or 0),
+--          whether the limiter returns the charge by itself (1 or 0)
 -- Reply:   per request, before the ban: 0; or -1 if the id was repeated too often, so that the request was decided without it; or, if the
---          request is a repetition, the step of the first charge, its policies and costs as in the state, the count of numbers and the
---          numbers of the first verdicts
+--          request is a repetition, the step of the first charge, its policies and costs as in the state, the time since (ms), the count of
+--          numbers and the numbers of the first verdicts
 
 --- section arguments
 
@@ -64,8 +65,9 @@ local function recall(request)
     reply[filled] = failure
     return true
   end
-  reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = first, by, costs, (#value - from - 6) / 7
-  filled = filled + 4
+  reply[filled + 1], reply[filled + 2], reply[filled + 3] = first, by, costs
+  reply[filled + 4], reply[filled + 5] = math.max(0, now - math.floor(first / 1000)), (#value - from - 6) / 7
+  filled = filled + 5
   for place = from + 7, #value - 6, 7 do
     filled = filled + 1
     reply[filled] = struct.unpack('>i7', value, place)
@@ -128,6 +130,10 @@ local id_key, owner_key = KEYS[id_key_at], KEYS[stride]
 local function claim()
   local by, changed, used, costs, from, first, value = id_read(id_key)
   local has = by and first == id_step
+  if id_is_automatic == 1 and (has and used ~= '0' or not has and now >= math.floor(id_step / 1000) + id_life) then
+    -- A repetition may have been served. After the id's life, it may have been forgotten.
+    return false
+  end
   local owner, failure = redis.pcall('GET', owner_key), nil
   if type(owner) == 'string' then
     if owner ~= id_owner then return false end

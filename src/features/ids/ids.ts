@@ -21,6 +21,7 @@ export const ids: Feature = {
     id_is_first: number(({ claim }: ChargeChange) => Number(claim!.isFirst)),
     id_owner: text(({ claim }: ChargeChange) => claim!.owner),
     id_is_last: number(({ claim }: ChargeChange) => Number(claim!.isLast)),
+    id_is_automatic: number(({ claim }: ChargeChange) => Number(claim!.isAutomatic === true)),
   },
   keys(to, headsOf, request) {
     const { first, text } = headsOf(request.idHome ?? request);
@@ -39,12 +40,12 @@ export const ids: Feature = {
     if (origin === -1) answer.isIdSpent = true;
     // Behind a step, the request is a repetition. Otherwise it was decided now.
     if (origin <= 0) return at + 1;
-    const [by, costs, count] = reply.slice(at + 1, at + 4) as [string, string, number];
+    const [by, costs, sinceFirst, count] = reply.slice(at + 1, at + 5) as [string, string, number, number];
     const numbers = reply as readonly number[];
     const verdicts: number[] = [];
     const limits: number[] = [];
-    const end = at + 4 + count;
-    for (let place = at + 4, policy = 0; place < end; policy++) {
+    const end = at + 5 + count;
+    for (let place = at + 5, policy = 0; place < end; policy++) {
       if (numbers[place] === -2) {
         limits[policy] = numbers[place + 1]!;
         place += 2;
@@ -52,7 +53,7 @@ export const ids: Feature = {
       place = readVerdict(numbers, place, verdicts);
     }
     const first = { by, costs: costs.split(',').slice(1).map(Number), verdicts };
-    Object.assign(answer, { now: Math.floor(origin / 1000), step: origin });
+    Object.assign(answer, { now: Math.floor(origin / 1000), step: origin, sinceFirst });
     answer.first = limits.length > 0 ? { ...first, limits } : first;
     return end;
   },

@@ -113,6 +113,8 @@ const framework: Framework<FastifyRequest, FastifyReply> = {
   setStatus: (reply, status) => void reply.code(status),
   // Fastify changes the type of a reply unless the reply has its own serializer.
   send: (reply, body) => void reply.serializer(String).send(body),
+  isOpen: (reply) => nodeResponse.isOpen(reply.raw),
+  cut: (reply) => nodeResponse.cut(reply.raw),
   hasEnded: (reply) => nodeResponse.hasEnded(reply.raw),
   hasLeft: (reply) => nodeResponse.hasLeft(reply.raw),
   onEnd: (reply, ended) => nodeResponse.onEnd(reply.raw, ended),

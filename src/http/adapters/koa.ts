@@ -34,6 +34,8 @@ const framework: Framework<Context, Context> = {
   getStatus: (ctx) => ctx.status,
   setStatus: (ctx, status) => void (ctx.status = status),
   send: (ctx, body) => void (ctx.body = body),
+  isOpen: (ctx) => nodeResponse.isOpen(ctx.res),
+  cut: (ctx) => nodeResponse.cut(ctx.res),
   hasEnded: (ctx) => nodeResponse.hasEnded(ctx.res),
   hasLeft: (ctx) => nodeResponse.hasLeft(ctx.res),
   onEnd: (ctx, ended) => nodeResponse.onEnd(ctx.res, ended),

@@ -1,5 +1,6 @@
 import type { Decision } from '../../common/decision.js';
 import { realTiming } from '../../common/timing.js';
+import type { LimiterDecision } from '../decision.js';
 import { TurnClock } from './turn-clock.js';
 
 /** The turns that a store gave to admitted requests ahead of time, by `performance.now()`. */
@@ -7,10 +8,15 @@ export class ReservedTurns {
   readonly #clock = new TurnClock();
   readonly #turns = new WeakMap<Decision, number>();
 
-  /** Records the turn of a request. @param storeMs the store's time of the decision. Undefined if this process has decided just now */
-  note(decision: Decision, storeMs: number | undefined): void {
+  /**
+   * Records the turn of a request.
+   *
+   * @param storeMs the store's time of the decision, or of the first one with the same id. Undefined if this process has decided just now
+   */
+  note(decision: LimiterDecision, storeMs: number | undefined): void {
     const now = realTiming.now();
-    const decidedAt = storeMs === undefined ? now : this.#clock.decidedAt(storeMs, now);
+    const { sinceFirst = 0 } = decision.reply;
+    const decidedAt = storeMs === undefined ? now : this.#clock.decidedAt(storeMs + sinceFirst, now);
     this.#turns.set(decision, decidedAt + decision.delayMs);
   }
 

@@ -246,6 +246,7 @@ export class Waits {
     const { turns } = this.#decider;
     // Negative if this process has read the answer after the turn.
     const delayMs = turns.of(decision) - realTiming.now();
+    if (decision.repeated) return this.#holdRepetition(decision, delayMs, signal);
     const request = { ...holdRequestOf(decision), delayMs };
     if (request.unitMs === Infinity) return decision;
     const onTurn = (at: number): void => turns.move(decision, at);
@@ -255,6 +256,20 @@ export class Waits {
     if (outcome === 'full') return decision.deniedFor('queue-full', decision.delayMs);
     if (outcome === 'closed') throw this.#life.closedError();
     throw abortedError(signal);
+  }
+
+  /** A repetition has no place in the line, because it has no turn that it could leave to the requests behind. */
+  async #holdRepetition(
+    decision: LimiterDecision,
+    delayMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<LimiterDecision> {
+    try {
+      await this.sleep(delayMs, signal);
+      return decision;
+    } catch (error) {
+      throw signal?.aborted ? abortedError(signal) : error;
+    }
   }
 
   /** Sleeps. @throws the signal's reason; HeadgateError `HEADGATE_CLOSED` as soon as the limiter is closed */

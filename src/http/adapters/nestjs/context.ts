@@ -85,6 +85,8 @@ class NoResponse implements Response {
   readonly ending: Pick<typeof nodeResponse, 'hasEnded' | 'hasLeft' | 'onEnd'>;
   readonly raw: ServerResponse;
   denied = 429;
+  /** Whether the handler must not run although the response has begun, as a GraphQL response with other fields. */
+  isDenied = false;
 
   constructor(context: ExecutionContext) {
     const connection = connectionOf(context);
@@ -167,7 +169,7 @@ export function problemOf(res: Response, context: ExecutionContext): string | un
   const problem = problems.get(res);
   const decision = trails.get(context)?.decision;
   if (problem !== undefined || !(res instanceof NoResponse) || decision?.allowed !== false) return problem;
-  const mayHaveAnswered = context.getType() === 'ws' || framework.headersSent(res);
+  const mayHaveAnswered = !res.isDenied && (context.getType() === 'ws' || framework.headersSent(res));
   return mayHaveAnswered ? undefined : problemText(ofLimiter(decision), res.denied);
 }
 
@@ -214,6 +216,11 @@ export const framework: Framework<ExecutionContext, Response> = {
   getStatus: (res) => rawOf(res).statusCode,
   setStatus: (res, status) => void res.status(status),
   send: (res, body) => void problems.set(res, body),
+  isOpen: (res) => nodeResponse.isOpen(rawOf(res)),
+  cut: (res) => {
+    if (res instanceof NoResponse) res.isDenied = true;
+    else nodeResponse.cut(rawOf(res));
+  },
   hasEnded: (res) => endingOf(res).hasEnded(rawOf(res)),
   hasLeft: (res) => endingOf(res).hasLeft(rawOf(res)),
   onEnd: (res, ended) => endingOf(res).onEnd(rawOf(res), ended),
