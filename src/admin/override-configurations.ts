@@ -16,7 +16,7 @@ interface Other {
 }
 
 /** The limiter of a name for changes of overrides, and the other configurations of its processes. */
-export interface Overriding {
+interface Overriding {
   readonly limiter: Limiter;
   readonly others: readonly Other[];
   /** The reason why a change since the last call could not be recorded. Undefined if all were. */
