@@ -27,7 +27,7 @@ export { lacksSlots, useIn, type KeyVerdictFind, type JudgedKey, type PolicyVerd
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
 export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.js';
 export type { History, HistoryOptions, LimiterHistory, Outage } from './admin/history.js';
-export { banCauseOf, type KeyView } from './admin/key-view.js';
+export { banCauseOf, type KeyView, type ProcessQueue, type SlotUse } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
@@ -42,7 +42,7 @@ export type {
 } from './admin/overrides.js';
 export type { OverrideWish } from './admin/override-scope.js';
 export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
-export type { KeyQueueView, ProcessQueue, QueuesView, SlotUse } from './admin/queues.js';
+export type { KeyQueueView, QueuesView } from './admin/queues.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';
 export type { StoreHealth } from './stores/counts/sink.js';

@@ -1,3 +1,4 @@
+import type { KeyQueue } from '../contract/gauges.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { BAN_TAG } from '../stores/keys.js';
@@ -9,11 +10,31 @@ import { ofDimension, type Limits } from './limits.js';
 import type { LoggedChange } from './log.js';
 import { overrideFor, type AppliedOverride } from './override-views.js';
 import type { Published } from './published.js';
-import type { SlotUse } from './queues.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
 import { tenantVerdicts, usesOf, type TenantUse } from './tenant-use.js';
 import type { Tenancy } from './shared-limits.js';
+
+/** The waiting requests and the slots of a key in one process. */
+export interface ProcessQueue extends KeyQueue {
+  /** The name of the host. */
+  readonly host: string;
+  /** The number of the process on its host. */
+  readonly pid: number;
+}
+
+/** The slots of a key. */
+export interface SlotUse {
+  /** The processes with slots or waiting requests of the key, as they counted them in the last seconds. */
+  readonly processes: readonly ProcessQueue[];
+  /**
+   * The slots in use that no process counts: they were taken just now, or their process ended without returning them, so that they are free
+   * when their leases end. Null if that is unknown.
+   */
+  readonly uncounted: number | null;
+  /** The time until the last lease ends unless a process renews it, ms. */
+  readonly freeAfterMs: number;
+}
 
 /** A limiter's answer to a key. Absent values are null. */
 export interface KeyView {

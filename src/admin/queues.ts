@@ -1,21 +1,12 @@
 import { checkShape } from '../common/validate.js';
 import { countsSlots } from '../contract/compile-policies.js';
-import type { KeyQueue } from '../contract/gauges.js';
 import { escapeName } from '../stores/keys.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import { useIn } from './finds.js';
-import type { KeyView } from './key-view.js';
+import type { KeyView, ProcessQueue } from './key-view.js';
 import { countedOwner, whoseOf, type Whose } from './owners.js';
 import type { State } from './state.js';
 import { newestOf } from './traffic.js';
-
-/** The waiting requests and the slots of a key in one process. */
-export interface ProcessQueue extends KeyQueue {
-  /** The name of the host. */
-  readonly host: string;
-  /** The number of the process on its host. */
-  readonly pid: number;
-}
 
 /** The waiting requests and the slots of a key of a limiter in one process. */
 export interface KeyQueueView extends Whose, ProcessQueue {
@@ -28,19 +19,6 @@ export interface QueuesView {
   readonly keys: readonly KeyQueueView[];
   /** The limiters of which a process has further keys. Each process writes 20 keys of a limiter. */
   readonly cut: readonly string[];
-}
-
-/** The slots of a key. */
-export interface SlotUse {
-  /** The processes with slots or waiting requests of the key, as they counted them in the last seconds. */
-  readonly processes: readonly ProcessQueue[];
-  /**
-   * The slots in use that no process counts: they were taken just now, or their process ended without returning them, so that they are free
-   * when their leases end. Null if that is unknown.
-   */
-  readonly uncounted: number | null;
-  /** The time until the last lease ends unless a process renews it, ms. */
-  readonly freeAfterMs: number;
 }
 
 export function queueFunctions({ state }: Context) {
