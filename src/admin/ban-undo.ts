@@ -90,7 +90,7 @@ export async function banBack(
   };
 }
 
-/** The end of a ban as it was before: a ban by hand did not change the denials, while a ban by denials replaced them, so they are forgiven. */
+/** The end of a ban as it was before: a ban by hand did not change the denials, while a ban by denials replaced them, so the undo forgives. */
 const endOf = ({ from }: ListedChange): number => (from === 'denials' ? 0 : END_ONLY);
 
 /** The bans of the owners of a change, and the time since. */

@@ -25,7 +25,7 @@ export interface ProcessQueue extends KeyQueue {
 
 /** The slots of a key. */
 export interface SlotUse {
-  /** The processes with slots or waiting requests of the key, as they counted them in the last seconds. */
+  /** The processes with slots or waiting requests of the key, by counts of the last seconds. */
   readonly processes: readonly ProcessQueue[];
   /**
    * The slots in use that no process counts: they were taken just now, or their process ended without returning them, so that they are free
@@ -79,7 +79,7 @@ export interface KeyView {
   readonly stored: boolean;
   /** Whether a limiter of this name is known. */
   readonly known: boolean;
-  /** The processes with slots of the key, and with requests that wait for them. Absent without slots in use, and if no store counts. */
+  /** The processes with slots or waiting requests of the key. Absent without slots in use, and if no store counts. */
   readonly slots?: SlotUse;
   /** Doubts about the answer. */
   readonly warnings: readonly AdminWarning[];

@@ -6,7 +6,7 @@ import type { Limits } from './limits.js';
 import type { State } from './state.js';
 import type { OverrideFields } from './unlogged.js';
 
-/** A limiter of a scope on the state. @param limits the limits, or `undefined` if they come with each request */
+/** A limiter of a scope on the state. @param limits undefined for policies by request */
 export function limiterOn(
   state: State,
   name: string,

@@ -31,7 +31,7 @@ interface Found {
   readonly banned: BannedSince;
 }
 
-/** The most keys that are listed, and the most bans whose ends are logged one by one. */
+/** The most listed keys, and the most ends of bans with separate log entries. */
 const MAX_KEYS = 1000;
 
 /** Bans by denials. */

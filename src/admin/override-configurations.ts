@@ -1,4 +1,4 @@
-// Overrides while the processes of a limiter have different policies, such as during a deployment: each process applies them to its own.
+// Overrides while the processes of a limiter have different policies, such as during a deployment.
 import { HeadgateError, withoutPage } from '../common/errors.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { reasonOf } from './redis/calls.js';
@@ -69,7 +69,7 @@ interface OverridingOf {
   readonly undoes?: string | undefined;
 }
 
-/** The warnings about a change of an override if processes differ, and about those that will not apply the change. */
+/** The warnings of a change of an override about processes with other policies, or without an effect. */
 export function doubtsOfOthers({ limiter, others }: Overriding, { wish, ...whose }: Found): AdminWarning[] {
   const { change } = wish;
   if (change === undefined || others.length === 0) return [];

@@ -15,7 +15,7 @@ export interface KeyQueueView extends Whose, ProcessQueue {
 
 /** The result of `queues`. */
 export interface QueuesView {
-  /** The keys with most waiting requests first, then those with the slots that are held longest. */
+  /** The keys with most waiting requests first, then by the longest held slots. */
   readonly keys: readonly KeyQueueView[];
   /** The limiters of which a process has further keys. Each process writes 20 keys of a limiter. */
   readonly cut: readonly string[];

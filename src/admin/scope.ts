@@ -140,7 +140,7 @@ export function subjectsIn(
   name: string,
   typed: readonly TypedKey[],
 ): Read {
-  // A database hashes a key together with its dimension, so that it cannot take the hash for the key.
+  // A database hashes a key together with its dimension, so a hash cannot replace the key.
   if (mark !== undefined && !isComplete && typed.some(({ isHash }) => isHash)) throw hashOnly();
   const configurations = scopes.get(name) ?? [];
   if (!typed.some(isOfIpv6)) {

@@ -64,7 +64,7 @@ export interface ServerMemory {
   readonly fullInMs: number | null;
 }
 
-/** A loss of the records that running processes wrote. */
+/** A loss of records of running processes. */
 export interface Loss {
   /** The start of the server, or of the oldest minute with a record. */
   readonly at: Date;
@@ -107,7 +107,7 @@ export interface State {
   readonly counts?: CountSource;
   /** The memory of the servers, if there are any. */
   readonly memory?: { read(): Promise<readonly ServerMemory[]> };
-  /** Whether the server lost its records in the last hour. Absent for stores without a server. */
+  /** Whether the server lost records in the last hour. Absent for stores without a server. */
   loss?(): Promise<Loss | null>;
   /** The time by the store's clock, ms since 1970. */
   now(): MaybePromise<number>;

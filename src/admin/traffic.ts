@@ -164,7 +164,7 @@ function latencyOf(weighted: readonly Weighted[], seconds: number): StoreLatency
 
 const perSecond = (count: number, seconds: number): number => Math.round((10 * count) / seconds) / 10;
 
-/** The newest counts of each process, unless they are too old. */
+/** The newest counts of each process, except old ones. */
 export function newestOf({ now, counts }: RecentCounts): Counted[] {
   const newest = new Map<string, Counted>();
   for (const { at, counted } of counts) if (at > now - MAX_WAITS_AGE_MS) newest.set(counted.id, counted);

@@ -5,7 +5,7 @@ import { wrap } from '../contract/wrap.js';
 /** The interface by which an operator makes changes. */
 export type Origin = 'admin' | 'cli';
 
-/** The fields that the administration adds to each change of an override. */
+/** The administration's fields in each change of an override. */
 export type OverrideFields = Pick<RecordChange, 'undoes' | 'onUnnoted'>;
 
 /**

@@ -112,7 +112,7 @@ export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'slot-shares': slotShares,
 };
 
-/** The traits that all policies of a kernel have. */
+/** The traits of all policies of a kernel. */
 export function traitsOf(kernel: Kernel): Pick<Traits, 'holdsSlots' | 'drains'> {
   const { holdsSlots = false, drains = false } = algorithms[kernel];
   return { holdsSlots, drains };

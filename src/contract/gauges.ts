@@ -23,7 +23,7 @@ export interface Gauges {
 /** The waiting requests and the slots of a key in this process. */
 export interface KeyQueue {
   readonly waiting: number;
-  /** The longest time for which one of them waits, ms. */
+  /** The longest present wait, ms. */
   readonly waitedMs: number;
   readonly slots: number;
   /** The longest time for which one of the slots is held, ms. */

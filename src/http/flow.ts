@@ -158,9 +158,8 @@ export class Flow<Req extends object, Res> {
 
   /** The limiter's earlier decision on the request. A limiter mounted twice charges a request once. */
   #decisionOn(latest: Trail): Decision | undefined {
-    for (let trail: Trail | undefined = latest; trail; trail = trail.before) {
+    for (let trail: Trail | undefined = latest; trail; trail = trail.before)
       if (trail.flow === this) return trail.decision;
-    }
     return undefined;
   }
 
@@ -309,14 +308,12 @@ export class Flow<Req extends object, Res> {
     return 'answered';
   }
 
-  /** Answers by the option `handler`. */
   #answer(decision: LimiterDecision & DeniedDecision, req: Req, res: Res): MaybePromise<Outcome> {
     const answered = this.#handler!(req, res, decision);
     // Fastify's replies can be awaited, but their `then` does not return a promise.
     return isPromise(answered) ? Promise.resolve(answered).then(() => 'answered') : 'answered';
   }
 
-  /** Answers a denied request that meets the limiter again, as in two loaders of a page. */
   #denyAgain(decision: LimiterDecision & DeniedDecision, req: Req, res: Res): MaybePromise<Outcome> {
     if (this.#framework.headersSent(res)) return 'answered';
     // The fields replace those of the first answer, if the answers have a response in common.

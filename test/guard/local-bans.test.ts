@@ -1,4 +1,4 @@
-// The substitute of a failing store: what it bans and counts, and what the store's return and operators end.
+// The substitute of a failing store: bans, charges, and their ends by the store's return and by operators.
 import assert from 'node:assert/strict';
 import { createLimiter, memoryStore, type Limiter, type Store } from 'headgate';
 import { until } from '../slow/faults/load.js';

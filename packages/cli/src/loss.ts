@@ -2,7 +2,7 @@ import type { Admin } from 'headgate/admin';
 import { duration } from './format.js';
 import { complain, type Io } from './io.js';
 
-/** The notice of a server that lost its records, or `undefined`. A user without the permissions gets none. */
+/** The notice of a server without records, or `undefined`. A user without the permissions gets none. */
 export async function lossMessage(admin: Admin): Promise<string | undefined> {
   const loss = await admin.loss().catch(() => undefined);
   if (!loss) return undefined;
@@ -12,7 +12,7 @@ export async function lossMessage(admin: Admin): Promise<string | undefined> {
   return `${what} ${since}${loss.cause === 'restart' ? ' without its records' : ''}: earlier bans, overrides, charges, counts and log entries are gone.`;
 }
 
-/** Warns of a server that lost its records, so that an empty list is not taken for calm. */
+/** Warns of lost records, because an empty list looks like calm. */
 export async function warnOfLoss(admin: Admin, io: Io): Promise<void> {
   const message = await lossMessage(admin);
   if (message === undefined) return;

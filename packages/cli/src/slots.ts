@@ -12,7 +12,7 @@ const slotsText = ({ slots, heldMs }: ProcessQueue): string =>
 const waitingText = ({ waiting, waitedMs }: ProcessQueue): string =>
   waiting === 0 ? '-' : `${count(waiting)}, for up to ${duration(waitedMs)}`;
 
-/** The slots of a key and the requests that wait for them, as notes. */
+/** The slots and waiting requests of a key, as notes. */
 export function slotNotes({ processes, uncounted, freeAfterMs }: SlotUse): string[] {
   const notes = processes.map((each) => {
     const held =

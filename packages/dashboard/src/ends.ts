@@ -5,7 +5,7 @@ import { timesLeft, type Judged, type Judges } from './judges.js';
 /** The time for which the first screen waits for judgements, ms. Later ones are shown with the next reading. */
 const WAIT_MS = 100;
 
-/** The keys that are judged at a time. */
+/** The keys judged at a time. */
 const WORKERS = 2;
 
 /** A denied key of a limiter. */

@@ -16,7 +16,7 @@ export interface Judged {
   readonly retryAfterMs: number | null;
   /** Whether the key is denied until a slot is returned, so that `retryAfterMs` is the end of a lease. */
   readonly lacksSlots?: boolean;
-  /** Whether the key would be admitted, whatever tier it may have. */
+  /** Whether the key would be admitted in any tier. */
   readonly isAdmitted?: boolean;
   readonly bannedForMs: number;
   readonly isOverridden: boolean;

@@ -38,7 +38,7 @@ export interface KeySlots extends Pick<NearKey, 'key' | 'dimension' | 'tier' | '
   readonly within?: ShownKey;
   /** The time until the last lease ends unless a process renews it, ms. */
   readonly freeAfterMs: number;
-  /** The slots that no process counts, or `null` if that is unknown. */
+  /** The slots without a process, or `null` if unknown. */
   readonly uncounted: number | null;
 }
 
@@ -80,7 +80,7 @@ export class Near {
   /** The use of the listed keys in the last lists of each limiter, the oldest first. */
   readonly #seen = new Map<string, ReadonlyMap<string, readonly Seen[]>>();
 
-  /** @param counted the slots of a key by processes, or `null` if they are unknown */
+  /** @param counted the slots of a key by processes, or `null` if unknown */
   constructor(searches: Searches, show: Show, counted: CountedSlots = () => Promise.resolve(() => null)) {
     this.#searches = searches;
     this.#show = show;

@@ -48,7 +48,7 @@ export async function readLoss(
       if (await hasMinute(at)) return null;
     return { at: new Date(startedAt), cause: 'restart' };
   }
-  // A store that never had records may belong to processes without the right to write them.
+  // Processes may lack the right to write records.
   if (published.scopes.size === 0 || !(await wasFlushed(calls))) return null;
   let first = now - (now % MINUTE_MS);
   for (let i = 0; await hasMinute(first - MINUTE_MS); i++) {

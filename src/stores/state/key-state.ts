@@ -108,7 +108,7 @@ export abstract class States implements OverrideStates {
     return this.#records[setsByDimension(set).findIndex(({ name }) => name === by)]!;
   }
 
-  /** The change that must be written under each key. */
+  /** @internal The change that must be written under each key. */
   protected saveAll(): TextChange[] {
     return this.#records.map((record, i) => {
       const log = this.#logs[i];

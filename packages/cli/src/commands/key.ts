@@ -79,7 +79,7 @@ async function banCauses(admin: Admin, views: readonly KeyView[]): Promise<Reado
   for (const view of views) {
     if (view.bannedForMs === 0) continue;
     const changes: LoggedChange[] = [];
-    // The newest ban or unban decides, and those of other dimensions are few.
+    // The newest ban or unban decides, and other dimensions' are few.
     for await (const change of admin.log({ name: view.name, key: view.key, actions: ['ban', 'unban'] }))
       if (changes.push(change) === MAX_CHANGES) break;
     const cause = banCauseOf(view, changes);

@@ -1,10 +1,10 @@
-// The slots of keys and the requests that wait, by process.
+// Slots and waiting requests of keys, by process.
 import { html } from './lib.js';
 import { Key, useFold, whyUncounted } from './parts.js';
 import { useApp } from './state.js';
 import { count, keyText, many, printable, span } from './text.js';
 
-/** A process with slots of a key, or with requests that wait for them. @param {any} process */
+/** A process with slots or waiting requests of a key. @param {any} process */
 function processLine({ host, pid, slots, heldMs, waiting, waitedMs }) {
   const held = slots > 0 && `${many(slots, 'slot')} held for up to ${span(heldMs)}`;
   const waits = waiting > 0 && `${count(waiting)} waiting for up to ${span(waitedMs)}`;
@@ -13,7 +13,7 @@ function processLine({ host, pid, slots, heldMs, waiting, waitedMs }) {
   </div>`;
 }
 
-/** The processes with slots of a key, and the slots that none of them counts. @param {any} props */
+/** The processes with slots of a key, and slots without a process. @param {any} props */
 export function SlotUse({ processes, uncounted, freeAfterMs }) {
   return html`${processes.map(processLine)}${uncounted > 0 && html`<div class="warn">${many(uncounted, 'slot')} counted by no process: taken just now, or its process ended (then free in ${span(freeAfterMs)} at the latest)</div>`}`;
 }
@@ -21,7 +21,7 @@ export function SlotUse({ processes, uncounted, freeAfterMs }) {
 /** @param {any} key */
 const idOf = ({ key, dimension, within }) => JSON.stringify([key, dimension, within]);
 
-/** The keys with slots by a search, and those with waiting requests. @param {any} props */
+/** Keys with slots, by a search, and keys with waiting requests. @param {any} props */
 export function Slots({
   row,
   answer: { value, error },
