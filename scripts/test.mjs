@@ -22,7 +22,7 @@ import { getPrograms } from './programs.mjs';
 const MOCHA = ['--import=./scripts/lib/typescript.mjs', 'node_modules/mocha/lib/cli/cli.js'];
 
 /** The files of a run in the quick tier, about: a new run costs two seconds, and the last run ends alone. */
-const FILES_PER_RUN = 14;
+const FILES_PER_RUN = 10;
 
 /** Suites that loop over the kinds of server. The quick tier runs them on Redis, and random tests search half as long there. */
 const SERVER_SUITES = /^test\/(identity|vectors|laws\/)/;

@@ -1,3 +1,4 @@
+import { lazy } from '../common/lazy.js';
 import { withoutSecrets } from '../common/shown.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Reply } from '../contract/reply.js';
@@ -7,6 +8,7 @@ import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { PROBE_SCOPE } from '../contract/health.js';
 import { ownerTextOfAll } from '../features/overrides/record-keys.js';
 import type { PublishedLimiter } from '../stores/published.js';
+import type { Published } from './published.js';
 import { escapeName, parseStateKey, type Hash } from '../stores/keys.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import { countedText, type DatabaseParts } from '../stores/state/database-store.js';
@@ -134,20 +136,26 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
   }
 
   protected async *records(): AsyncGenerator<OwnedRecord> {
+    const published = lazy(() => this.published());
     for await (const { key, state } of this.#stateRows()) {
       const found = parseStateKey('x', `x:${key}`);
       const record = found ? summaryOf(state).record : '';
       if (!found || record === '') continue;
       // The record of all keys is stored under the limiter's name, in a scope without a limiter.
-      const ofAll = found.scope !== '' ? undefined : await this.#nameIn(found.key, ownerTextIn(key));
+      const ofAll =
+        found.scope !== '' ? undefined : await this.#nameIn(found.key, ownerTextIn(key), published);
       yield [ofAll === undefined ? ownerTextIn(key) : ownerTextOfAll(ofAll), record];
     }
   }
 
   /** The limiter with a record of all keys. The hash of a name is compared with those of known limiters. */
-  async #nameIn(name: string | Hash, text: string): Promise<string | undefined> {
+  async #nameIn(
+    name: string | Hash,
+    text: string,
+    published: () => Promise<Published>,
+  ): Promise<string | undefined> {
     if (typeof name === 'string') return name;
-    const { scopes } = await this.published();
+    const { scopes } = await published();
     return [...scopes.keys()].find((each) => this.#textOfAll(each) === text);
   }
 

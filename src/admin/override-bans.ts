@@ -137,7 +137,8 @@ export function bansIn({ found, isCut, isLogCut }: Bans, unban: boolean | undefi
 
 function stillBanned(count: number, isCut: boolean): AdminWarning[] {
   if (count === 0 && !isCut) return [];
-  const keys = isCut ? `${count} keys or more are` : count === 1 ? 'a key is' : `${count} keys are`;
+  const more = count === 0 ? 'keys may be' : `${count} keys or more are`;
+  const keys = isCut ? more : count === 1 ? 'a key is' : `${count} keys are`;
   const message = `${keys} still banned by denials since the override began. Set \`unban: true\` to end these bans, too.`;
   return [{ code: 'STILL_BANNED', message }];
 }

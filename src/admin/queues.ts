@@ -6,6 +6,7 @@ import { useIn } from './finds.js';
 import type { KeyView, ProcessQueue } from './key-view.js';
 import { countedOwner, whoseOf, type Whose } from './owners.js';
 import type { State } from './state.js';
+import { MAX_QUEUES } from '../stores/counts/traffic.js';
 import { newestOf } from './traffic.js';
 
 /** The waiting requests and the slots of a key of a limiter in one process. */
@@ -57,7 +58,8 @@ async function readQueues(state: State, wanted: string | undefined): Promise<Que
         const owner = `${escapeName(name)}:${text}`;
         rows.push({ owner, host, pid, waiting: ownWaiting, waitedMs, slots: ownSlots, heldMs });
       }
-      if (waiting > 0 || slots > 0) cut.add(name);
+      // A request with slots of several dimensions is counted for the key of each.
+      if (waiting > 0 || slots > 0 || Object.keys(queues).length >= MAX_QUEUES) cut.add(name);
     }
   return { rows, cut };
 }
@@ -69,12 +71,9 @@ export async function withSlotUse(
   isCounted: (name: string) => boolean,
 ): Promise<KeyView[]> {
   const text = state.counts?.text;
-  const slotsOf = ({ policies }: KeyView) => policies.find(({ algorithm }) => countsSlots(algorithm));
-  const isUsed = (view: KeyView): boolean => {
-    const verdict = slotsOf(view);
-    return verdict !== undefined && useIn(verdict).used > 0;
-  };
-  if (!text || !views.some(isUsed)) return [...views];
+  const slotsOf = ({ policies }: KeyView) =>
+    policies.find((verdict) => countsSlots(verdict.algorithm) && useIn(verdict).used > 0);
+  if (!text || !views.some(slotsOf)) return [...views];
   // A user without permission for the counts still gets the verdicts.
   const found = await readQueues(state, undefined).catch(() => undefined);
   if (!found) return [...views];

@@ -22,9 +22,11 @@ export interface Gauges {
 
 /** The waiting requests and the slots of a key in this process. */
 export interface KeyQueue {
+  /** The waiting requests. */
   readonly waiting: number;
   /** The longest present wait, ms. */
   readonly waitedMs: number;
+  /** The slots in use. */
   readonly slots: number;
   /** The longest time for which one of the slots is held, ms. */
   readonly heldMs: number;

@@ -31,6 +31,7 @@ export function waitOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i]!;
 }
 
+/** The remaining units of the i-th policy. */
 export function remainingOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i + 1]!;
 }

@@ -7,7 +7,7 @@ export type Outcome = 'next' | 'answered';
 /** Continues with the next handler, or fails the request with an error. */
 export type Next = (error?: unknown) => void;
 
-/** The operations on a response that a limiter needs. `nodeResponse` and `webResponse` implement every operation. */
+/** The operations on a response that a limiter needs. `nodeResponse` and `webResponse` implement the required ones. */
 export interface ResponsePort<Res> extends HeaderTarget<Res> {
   /** Whether status and header fields were sent and can no longer be changed. */
   headersSent(res: Res): boolean;

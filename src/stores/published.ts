@@ -29,8 +29,11 @@ export interface PublishedLimiter {
 
 /** The limiters of one instance of the store, as published. */
 export interface PublishedInstance {
+  /** The version of Headgate. */
   readonly version: string;
+  /** The name of the host. */
   readonly host: string;
+  /** The number of the process on its host. */
   readonly pid: number;
   /** The time of the publication, by the instance's clock: ISO 8601. */
   readonly at: string;
@@ -40,6 +43,7 @@ export interface PublishedInstance {
   readonly hashed?: string;
   /** False if the store does not count decisions. Absent if it counts. */
   readonly counts?: false;
+  /** The limiters of the process. */
   readonly limiters: readonly PublishedLimiter[];
   /** The count of limiters that were left out because there are too many. */
   readonly more: number;

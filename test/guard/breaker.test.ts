@@ -121,7 +121,9 @@ describe('a breaker', () => {
         breaker.failure(of(name), new HeadgateError('HEADGATE_STORE_ERROR', 'refused', { cause }), prober);
       }
     };
-    breaker.warners.set({}, warn);
+    breaker.guards.set({}, warn);
+    const reports: (string | undefined)[] = [];
+    breaker.listeners.set({}, ({ lastError }) => reports.push(lastError?.message));
     breaker.success(of('rate'), false);
     refuse('jobs');
     assert.deepEqual([isStopped('jobs'), isStopped('rate')], [true, false]);
@@ -129,7 +131,8 @@ describe('a breaker', () => {
     assert.deepEqual([breaker.health.serversDown, isStopped('jobs')], [[], false]);
     refuse('jobs');
     assert.deepEqual([breaker.health.serversDown, isStopped('rate')], [[], false], 'answers another limiter');
-    assert.match(warned.at(-1)!, /^HEADGATE_STORE_DOWN: The store refuses the limiter "jobs": refused/);
+    assert.match(warned.at(-1)!, /^HEADGATE_STORE_DOWN: The store refuses the limiter "jobs", .*: refused/);
+    assert.match(reports.at(-1)!, /^refused/);
     refuse('rate');
     assert.deepEqual(
       [breaker.health.serversDown, isStopped('jobs'), isStopped('rate')],
@@ -139,6 +142,10 @@ describe('a breaker', () => {
     breaker.success(of('rate'), false);
     refuse('jobs');
     assert.deepEqual([isStopped('jobs'), isStopped('rate')], [true, false], 'nothing is remembered');
+    breaker.success(of('rate'), false);
+    time += 61_000;
+    refuse('jobs');
+    assert.equal(isStopped('jobs'), true, 'an old answer proves nothing');
   });
 
   it('of another failure after a refusal stops every limiter', () => {
@@ -203,7 +210,7 @@ describe('a probe', () => {
     const [write, read] = probesOf(cluster, failed, idle, undefined)!;
     assert.deepEqual(write.set, idle.set);
     assert.deepEqual([write.peek, write.cost, /^\d{1,5}$/.test(String(write.key))], [false, 1, true]);
-    assert.deepEqual(read, { ...failed, cost: 1, peek: true, lease: '', call: newCall() });
+    assert.deepEqual(read, { ...failed, cost: 1, costs: undefined, peek: true, lease: '', call: newCall() });
     const [next] = probesOf(cluster, failed, idle, undefined)!;
     assert.equal(next.set, write.set, 'what a store keeps for a set is made once');
     assert.notEqual(next.key, write.key);

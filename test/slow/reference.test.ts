@@ -17,7 +17,7 @@ describe('docs/limiter.md and docs/decision.md', () => {
   it('name every member of a limiter and of a decision', async () => {
     const limiter = createLimiter({ limit: 1, window: '1m' });
     const decision = await limiter.consume('ada');
-    const hidden = ['internals', 'set', 'tiers', 'source', 'shadow', 'ipv6Subnets', 'constructor'];
+    const hidden = ['internals', 'queues', 'set', 'tiers', 'source', 'shadow', 'ipv6Subnets', 'constructor'];
     const ofLimiter = [
       ...Object.keys(limiter),
       ...Object.getOwnPropertyNames(Object.getPrototypeOf(limiter)),

@@ -23,6 +23,8 @@ export class Breaker {
   readonly listeners = new Map<object, (health: Health) => void>();
   /** The warning function of each guard whose limiter has no listener. */
   readonly warners = new Map<object, Warn>();
+  /** The warning function of each guard. */
+  readonly guards = new Map<object, Warn>();
   readonly #store: Store;
   /** The circuit of each server that has failed since its last answer in time. */
   readonly #circuits = new Map<string | undefined, Circuit>();
@@ -133,8 +135,9 @@ export class Breaker {
         name,
         [...answered].filter((other) => other !== server),
       );
-    if (isNotPermitted(error) && this.#refusals.refuse(server, name))
-      return this.#tell(`refuses the limiter ${show(name)}`, error.message, name);
+    const refused = isNotPermitted(error) ? this.#refusals.refuse(server, name) : 'all';
+    if (refused === 'first') this.#refused(name, error);
+    if (refused !== 'all') return;
     this.circuitOf(subject).failure(error, subject, prober);
     if (isLoss(error)) {
       for (const warn of new Set(this.warners.values()))
@@ -152,6 +155,7 @@ export class Breaker {
   unwatch(prober: Prober): void {
     this.listeners.delete(prober);
     this.warners.delete(prober);
+    this.guards.delete(prober);
     this.idle.unwatch(prober);
     for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
   }
@@ -159,20 +163,24 @@ export class Breaker {
   /** Warns, unless there is a listener or a subscriber. */
   #warn(what: string, { message }: HeadgateError): void {
     if (this.listeners.size > 0 || healthChannel.hasSubscribers || storeChannel.hasSubscribers) return;
-    this.#tell(what, message);
-  }
-
-  /** @param limiter the only limiter that the warning concerns */
-  #tell(what: string, message: string, limiter?: string): void {
     const details = [withoutPage(message), this.#store.waitsFor?.()].join(' ').trim();
     for (const warn of new Set(this.warners.values())) {
       warn(
         'HEADGATE_STORE_DOWN',
         `The store ${what}: ${details} Meanwhile the option onStoreError (compat: passOnStoreError, skipOnError) decides: each process limits by ` +
           'itself, nothing is limited, or requests fail. To handle each change yourself, subscribe to the channel headgate:health or pass onHealth.',
-        limiter,
       );
     }
+  }
+
+  /** Reports a limiter whose questions the server refuses, while it answers others. The health stays `up`. */
+  #refused(name: string, error: HeadgateError): void {
+    const cause = withoutPage(error.message);
+    for (const warn of new Set(this.guards.values())) {
+      const text = `The store refuses the limiter ${show(name)}, about which onStoreError decides until you grant the permission: ${cause}`;
+      warn('HEADGATE_STORE_DOWN', text, name);
+    }
+    this.#report({ ...this.health, lastError: error });
   }
 
   #circuitChanged(): void {

@@ -78,6 +78,7 @@ class StoreGuard implements Store, Asker {
         if (!hasDoneNothing(error, query.call!) && !failsAgain(error)) this.#release(query);
       },
     };
+    breaker.guards.set(this, warn);
     if (onHealth) {
       breaker.listeners.set(this, onHealth);
       breaker.idle.watch(this, Infinity);

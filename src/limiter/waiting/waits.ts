@@ -92,8 +92,7 @@ export class Waits {
     let read = 0;
     for (const { units, heldMs, ...subject } of this.#decider.slots.held()) {
       if (read++ === MAX_HELD_READ) break;
-      const [id] = idsOf(subject, ofSlots);
-      if (id !== undefined) add(id, { waiting: 0, waitedMs: 0, slots: units, heldMs });
+      for (const id of idsOf(subject, ofSlots)) add(id, { waiting: 0, waitedMs: 0, slots: units, heldMs });
     }
     return queues;
   }
@@ -264,6 +263,7 @@ export class Waits {
     delayMs: number,
     signal: AbortSignal | undefined,
   ): Promise<LimiterDecision> {
+    if (signal?.aborted) throw abortedError(signal);
     try {
       await this.sleep(delayMs, signal);
       return decision;

@@ -33,7 +33,7 @@ const MAX_LIMITERS = 100;
 const MAX_COUNTED_KEYS = 500;
 
 /** The most keys of a limiter whose waiting requests and slots are written. */
-const MAX_QUEUES = 20;
+export const MAX_QUEUES = 20;
 
 const SEND_INTERVAL_MS = 1000;
 

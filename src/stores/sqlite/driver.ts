@@ -4,11 +4,13 @@ export interface SqliteDatabase {
   exec(sql: string): unknown;
   /** Compiles a statement, which is then run any number of times. */
   prepare(sql: string): SqliteStatement;
+  /** Ends the use of the file. */
   close(): unknown;
 }
 
 export type DatabaseClass<T extends SqliteDatabase = SqliteDatabase> = new (path: string) => T;
 
+/** A prepared statement of either driver. */
 export interface SqliteStatement {
   /** Returns the first row as an object, or undefined. The values replace the question marks of the statement. */
   get(...values: (string | number | Uint8Array)[]): unknown;

@@ -6,7 +6,7 @@ import { Traffic } from '../counts/traffic.js';
 import { ALL_KEYS, escapeKey, withScope, type KeyText } from '../keys.js';
 import { Configurations, type UpdateRows } from './configurations.js';
 import type { TextChange } from './key-record.js';
-import { storeOn, type StatesChange, type UpdateStates } from './state-store.js';
+import { stateStoreOn, type StatesChange, type UpdateStates } from './state-store.js';
 
 /** A database for a store: it updates rows in transactions, and writes the logs and crossings of changes. */
 interface Transactions {
@@ -54,7 +54,7 @@ export function databaseStore(
     if (configurations.pending.size > 0) configurations.compare(askers);
     return updated;
   };
-  const store = storeOn({
+  const store = stateStoreOn({
     update,
     updatesSeveral: true,
     close: async () => {

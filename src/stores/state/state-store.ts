@@ -232,7 +232,7 @@ class StateStore implements Store {
  * Requests for a key that arrive while an update of the key waits share that update, or else the next one.
  */
 export function stateStore(backend: StateBackend): Store {
-  return storeOn({
+  return stateStoreOn({
     update: (keys, change, askers) =>
       keys.length > 1
         ? backend.updateAll!(keys, change, askers)
@@ -245,6 +245,6 @@ export function stateStore(backend: StateBackend): Store {
 }
 
 /** A {@link stateStore} on the storage of a store in this package. */
-export function storeOn(storage: Storage): Store {
+export function stateStoreOn(storage: Storage): Store {
   return new StateStore(storage);
 }

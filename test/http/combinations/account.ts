@@ -17,6 +17,8 @@ import { costOf, dimensionsOf, tierOf } from './serve.js';
 
 interface Taken {
   readonly handle: Handle;
+  /** The id, with the keys. Absent without an id. */
+  readonly place: string | undefined;
   readonly isRepetition: boolean;
   readonly isAdmitted: boolean;
   readonly who: object;
@@ -28,9 +30,16 @@ export class Account {
   readonly #drawn: HttpLimiter;
   readonly #isExact: boolean;
   readonly #taken = new Map<number, Taken>();
+  /** The charges whose id was repeated: their outcomes return nothing. */
+  readonly #repeated = new Set<Handle>();
+  readonly #kept: ReadonlySet<string>;
 
-  /** @param isExact whether the order of the decisions is known, so that the model predicts every field */
-  constructor(name: string, drawn: HttpLimiter, isExact: boolean) {
+  /**
+   * @param isExact whether the order of the decisions is known, so that the model predicts every field
+   * @param kept without an order: the ids, as by `placeOf`, whose charges outcomes do not return
+   */
+  constructor(name: string, drawn: HttpLimiter, isExact: boolean, kept: ReadonlySet<string> = new Set()) {
+    this.#kept = kept;
     const { ban, ...rest } = drawn;
     this.model = new LimiterModel({ name, ...rest, ...(ban ? { ban } : {}) }, []);
     this.#drawn = drawn;
@@ -51,6 +60,12 @@ export class Account {
     };
   }
 
+  /** The id of a request with its keys. Undefined without an id. */
+  placeOf(ask: Ask): string | undefined {
+    const { keys, id } = this.questionOf(ask) ?? {};
+    return id === undefined ? undefined : JSON.stringify([keys, id]);
+  }
+
   policiesOf(ask: Ask, now: number): readonly Policy[] {
     const { keys, tier } = this.questionOf(ask)!;
     return this.model.inForce(keys, tier, now).map(({ policy }) => policy);
@@ -60,8 +75,11 @@ export class Account {
   decide(n: number, ask: Ask, decision: Decision, now: number): string | undefined {
     const question = this.questionOf(ask)!;
     const isRepetition = decision.repeated;
-    const taken = (handle: Handle) =>
-      this.#taken.set(n, { handle, isRepetition, isAdmitted: decision.reason === undefined, who: {} });
+    const place = this.placeOf(ask);
+    const taken = (handle: Handle): void => {
+      this.#taken.set(n, { handle, place, isRepetition, isAdmitted: decision.reason === undefined, who: {} });
+      if (isRepetition) this.#repeated.add(handle);
+    };
     if (!this.#isExact) {
       taken(this.#charge(question, decision, now));
       return undefined;
@@ -112,10 +130,12 @@ export class Account {
 
   /** A later limiter has denied the request: everything comes back except attempts. */
   withdraw(n: number, now: number): void {
-    const { handle, isRepetition, isAdmitted } = this.#taken.get(n)!;
+    const taken = this.#taken.get(n)!;
+    const { handle, isRepetition, isAdmitted } = taken;
     // The end of the response changes nothing more.
     this.#taken.delete(n);
     if (isRepetition || !isAdmitted) return;
+    if (this.#isKept(taken)) return void handle.release(now);
     const back = handle.parts.filter(({ policy }) => !policy.attempts);
     const hasUnits = back.some(({ charge }) => charge.units > 0);
     for (const { policy, charge } of back) charge.count.settle(charge, now, 0, policy);
@@ -136,6 +156,12 @@ export class Account {
       : status < 400
         ? skipSuccessfulRequests
         : skipFailedRequests;
-    if (isRefunded && !isRepetition) this.model.settle(handle, { who, isRepetition }, 0, now);
+    if (isRefunded && !isRepetition && !this.#isKept(taken))
+      this.model.settle(handle, { who, isRepetition }, 0, now);
+  }
+
+  /** Whether a charge stays whatever the outcome, because its id was repeated. */
+  #isKept({ handle, place }: Taken): boolean {
+    return this.#isExact ? this.#repeated.has(handle) : place !== undefined && this.#kept.has(place);
   }
 }

@@ -64,7 +64,11 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
   const isLook =
     isFree(inForce.map(({ policy }) => policy)) && (isFree(configured) || !question.real.repeated);
   const record = id === undefined || isLook ? undefined : limiter.ids.repeated(place, id, now, def.repeats);
-  if (record) return { decision: { ...record.decision, repeated: true }, handle: record.handle };
+  if (record) {
+    const { decision, handle, until } = record;
+    const delayMs = Math.max(0, decision.delayMs - (now - (until - def.idsFor)));
+    return { decision: { ...decision, delayMs, repeated: true }, handle };
+  }
 
   const parts = inForce.map((part): Part => {
     const entry = limiter.counts.of(def.name, part);

@@ -169,7 +169,10 @@ export function problemOf(res: Response, context: ExecutionContext): string | un
   const problem = problems.get(res);
   const decision = trails.get(context)?.decision;
   if (problem !== undefined || !(res instanceof NoResponse) || decision?.allowed !== false) return problem;
-  const mayHaveAnswered = !res.isDenied && (context.getType() === 'ws' || framework.headersSent(res));
+  // A field of a response that goes on, as with `@defer`, is denied by its error.
+  const goesOn = context.getType<string>() === 'graphql' && framework.isOpen!(res);
+  const hasAnswer = framework.headersSent(res) && !goesOn;
+  const mayHaveAnswered = !res.isDenied && (context.getType() === 'ws' || hasAnswer);
   return mayHaveAnswered ? undefined : problemText(ofLimiter(decision), res.denied);
 }
 
