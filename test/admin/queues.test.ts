@@ -55,6 +55,33 @@ for (const [kind, open] of Object.entries(places))
     });
   });
 
+for (const [kind, open] of Object.entries(places))
+  describe(`slots of several dimensions, ${kind}`, () => {
+    let place: Place;
+    const { make, known } = useLimiters(open, (opened) => (place = opened));
+
+    it('are counted for the key of each, and an idle limiter has none', async () => {
+      const policies = ['a=concurrency 5/1m by user', 'b=concurrency 50/1m by address'];
+      const limiter = make({ name: 'both', policies });
+      make({ name: 'idle', policies });
+      await known('both', 'idle');
+      const slot = await limiter.acquire({ user: 'ada', address: '192.0.2.1' });
+      const slotsOf = async (key: string, dimension: string, name: string) =>
+        (await place.admin.key(key, { name, dimension }))[0]!.slots;
+      await until(async () => (await place.admin.queues()).keys.length === 2);
+      for (const [key, dimension] of [
+        ['ada', 'user'],
+        ['192.0.2.1', 'address'],
+      ] as const) {
+        const slots = await slotsOf(key, dimension, 'both');
+        expect(slots).to.include({ uncounted: 0 });
+        expect(slots!.processes[0]).to.include({ slots: 1, pid: process.pid });
+        expect(await slotsOf(key, dimension, 'idle')).to.equal(undefined);
+      }
+      await slot.release();
+    });
+  });
+
 describe('slots without a process', () => {
   it('are named in the answer to their key', async function () {
     if (!serverKinds.includes('redis')) this.skip();

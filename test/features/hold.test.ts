@@ -33,6 +33,20 @@ interface Arrival {
 }
 
 describe('holding requests for their turn', () => {
+  it('a repetition whose signal is aborted already ends at once', async () => {
+    const { timing } = setup();
+    const slow = { algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxDelay: '5m' } as const;
+    const limiter = limiterOn(memory(timing.clock), { ...slow, idsFor: '10m' });
+    await limiter.consume('k');
+    await limiter.consume('k', { id: 'i' });
+    const repeated = await limiter.consume('k', { id: 'i' });
+    expect(repeated).to.include({ repeated: true, delayMs: 60_000 });
+    const held = limiter.hold(repeated, { signal: AbortSignal.abort() });
+    const error = await held.catch((thrown: HeadgateError) => thrown);
+    expect(error).to.have.property('code', 'HEADGATE_ABORTED');
+    await limiter.close();
+  });
+
   it('a request that has lost its turn gets the next one, in the order of the lost turns, and the others move back', async () => {
     const { timing, queue, log, start } = setup();
     for (const name of ['a', 'b', 'c']) start(name);
