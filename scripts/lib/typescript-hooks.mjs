@@ -17,7 +17,7 @@ const options = /** @satisfies {import('esbuild').TransformOptions} */ ({
 });
 
 /**
- * @param {string} path of a JSON file, whose comments are lines of their own
+ * @param {string} path of a JSON file with comments on separate lines
  * @returns {unknown}
  */
 const parse = (path) => JSON.parse(readFileSync(join(root, path), 'utf8').replace(/^\s*\/\/.*$/gm, ''));

@@ -1,4 +1,4 @@
-// Denials of requests whose response has begun, as a stream of events whose fields were sent before the limiter.
+// Denials after the response has begun, as in a stream of events with the fields sent before the limiter.
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect } from 'node:http2';

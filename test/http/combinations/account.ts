@@ -30,13 +30,13 @@ export class Account {
   readonly #drawn: HttpLimiter;
   readonly #isExact: boolean;
   readonly #taken = new Map<number, Taken>();
-  /** The charges whose id was repeated: their outcomes return nothing. */
+  /** The charges of repeated ids: their outcomes return nothing. */
   readonly #repeated = new Set<Handle>();
   readonly #kept: ReadonlySet<string>;
 
   /**
    * @param isExact whether the order of the decisions is known, so that the model predicts every field
-   * @param kept without an order: the ids, as by `placeOf`, whose charges outcomes do not return
+   * @param kept without an order: the ids, as by `placeOf`, with charges that outcomes do not return
    */
   constructor(name: string, drawn: HttpLimiter, isExact: boolean, kept: ReadonlySet<string> = new Set()) {
     this.#kept = kept;
