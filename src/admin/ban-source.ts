@@ -90,7 +90,7 @@ export function localBans({ store, announced, timeout, log, now, rowsOf }: Local
   };
 }
 
-/** The longest time of a change whose bans count as begun together, ms: less than `SAME_END_MS`. */
+/** The longest change, ms, to count as a single moment at which all bans began: less than `SAME_END_MS`. */
 const SHORT_MS = 500;
 
 /**
@@ -103,7 +103,10 @@ export function entryAfter(entry: JournalEntry, started: number): JournalEntry {
   return tookMs > SHORT_MS ? { ...entry, tookMs } : entry;
 }
 
-/** The notes of operators of the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the keys. */
+/**
+ * The operators' notes on the last logged bans. A ban of a network or of an import has none, because its entry in the log does not name the
+ * keys.
+ */
 export async function notesIn(
   entries: AsyncIterable<ListedChange>,
   owners: readonly Owner[],

@@ -28,7 +28,8 @@ export function likelyTiers(tiers: readonly TierVerdicts[], denial?: RecentDenia
   const over = tiers.map(({ policies, states }) =>
     policies.some(({ algorithm, limit }, i) => !drains(algorithm) && (uses.get(states[i]!) ?? 0) > limit),
   );
-  // A key that used more than a tier admits, and is admitted, has another tier. If all requests are denied, the tier has changed, or a charge has grown since.
+  // A key that used more than a tier admits, and is admitted, has another tier. If all requests are denied, the tier has changed, or a charge
+  // has grown since.
   const denying = tiers.map(
     ({ policies }, i) =>
       denial !== undefined &&

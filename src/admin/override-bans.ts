@@ -108,6 +108,7 @@ export async function endBans(
   note: ChangeNote,
 ): Promise<void> {
   const entry = { action: 'unban', forMs: 0, ...note, from: origin } as const;
+  // A joint entry has two bans at least.
   const single = found.length === MAX_KEYS + 1 ? found : found.slice(0, MAX_KEYS);
   for (const { who, owner, banned } of single)
     await state.bans.set([{ owner, duration: 0, note }], {

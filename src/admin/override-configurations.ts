@@ -24,7 +24,7 @@ interface Overriding {
 }
 
 /**
- * Uses a limiter whose overrides have the limits for the policies of all configurations.
+ * Uses a limiter for overrides with the limits for the policies of all configurations.
  *
  * @param undoes the id of the logged change that overrides undo
  * @throws HeadgateError as `limiterFor`

@@ -10,8 +10,8 @@ export function reportsClosing(connection: Closing | undefined): connection is R
 }
 
 /**
- * Calls a function when a connection closes, if the connection reports it. The callbacks of a connection share a listener per event, because a connection may have any
- * number of requests at a time, and Node warns of more than ten listeners.
+ * Calls a function when a connection closes, if the connection reports closing. The callbacks of a connection share a listener per event,
+ * because a connection may have any number of requests at a time, and Node warns of more than ten listeners.
  *
  * @param events the events of the closing, always the same for a connection
  * @returns a function that stops listening

@@ -121,7 +121,7 @@ describe('a breaker', () => {
         breaker.failure(of(name), new HeadgateError('HEADGATE_STORE_ERROR', 'refused', { cause }), prober);
       }
     };
-    breaker.guards.set({}, warn);
+    breaker.warners.set({}, warn);
     const reports: (string | undefined)[] = [];
     breaker.listeners.set({}, ({ lastError }) => reports.push(lastError?.message));
     breaker.success(of('rate'), false);

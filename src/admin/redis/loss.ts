@@ -6,13 +6,13 @@ import type { Published } from '../published.js';
 import type { Loss, RecentCounts } from '../state.js';
 import type { Calls } from './calls.js';
 
-/** The time for which a loss is reported, in minutes, and thus the minutes whose counts are sought. */
+/** A loss is reported for so many minutes, and the counts of as many are sought. */
 const REPORTED_MINUTES = 60;
 
-/** The limiters whose records are sought. */
+/** The most limiters for which records are sought. */
 const MAX_NAMES = 5;
 
-/** A process that started so much before the loss must have left records, ms. */
+/** The least time for which a process ran before the loss to have left records, ms. */
 const MIN_LIFE_MS = 10_000;
 
 /** The time in which processes may not yet have counted a decision after a loss, ms. */

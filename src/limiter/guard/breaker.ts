@@ -21,10 +21,8 @@ export class Breaker {
   readonly idle = new IdleProbes(this);
   /** The listener of each guard. A limiter may be closed while other limiters use the same function. */
   readonly listeners = new Map<object, (health: Health) => void>();
-  /** The warning function of each guard whose limiter has no listener. */
-  readonly warners = new Map<object, Warn>();
   /** The warning function of each guard. */
-  readonly guards = new Map<object, Warn>();
+  readonly warners = new Map<object, Warn>();
   readonly #store: Store;
   /** The circuit of each server that has failed since its last answer in time. */
   readonly #circuits = new Map<string | undefined, Circuit>();
@@ -140,8 +138,8 @@ export class Breaker {
     if (refused !== 'all') return;
     this.circuitOf(subject).failure(error, subject, prober);
     if (isLoss(error)) {
-      for (const warn of new Set(this.warners.values()))
-        warn('HEADGATE_STORE_REPLACED', withoutPage(error.message));
+      const unheard = [...this.warners].flatMap(([guard, warn]) => (this.listeners.has(guard) ? [] : [warn]));
+      for (const warn of new Set(unheard)) warn('HEADGATE_STORE_REPLACED', withoutPage(error.message));
       this.#report(this.health);
     }
     // A store that has never answered is more likely set up wrongly than broken.
@@ -155,7 +153,6 @@ export class Breaker {
   unwatch(prober: Prober): void {
     this.listeners.delete(prober);
     this.warners.delete(prober);
-    this.guards.delete(prober);
     this.idle.unwatch(prober);
     for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
   }
@@ -175,11 +172,10 @@ export class Breaker {
 
   /** Reports a limiter whose questions the server refuses, while it answers others. The health stays `up`. */
   #refused(name: string, error: HeadgateError): void {
-    const cause = withoutPage(error.message);
-    for (const warn of new Set(this.guards.values())) {
-      const text = `The store refuses the limiter ${show(name)}, about which onStoreError decides until you grant the permission: ${cause}`;
-      warn('HEADGATE_STORE_DOWN', text, name);
-    }
+    const text =
+      `The store refuses the limiter ${show(name)}, about which onStoreError decides until you grant the permission: ` +
+      withoutPage(error.message);
+    for (const warn of new Set(this.warners.values())) warn('HEADGATE_STORE_DOWN', text, name);
     this.#report({ ...this.health, lastError: error });
   }
 

@@ -78,12 +78,10 @@ class StoreGuard implements Store, Asker {
         if (!hasDoneNothing(error, query.call!) && !failsAgain(error)) this.#release(query);
       },
     };
-    breaker.guards.set(this, warn);
+    breaker.warners.set(this, warn);
     if (onHealth) {
       breaker.listeners.set(this, onHealth);
       breaker.idle.watch(this, Infinity);
-    } else {
-      breaker.warners.set(this, warn);
     }
   }
 

@@ -13,6 +13,7 @@ export class Sleeps {
 
   /** Sleeps. @throws the signal's reason, or the error that `close` gets */
   sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    if (signal?.aborted) return Promise.reject(signal.reason as Error);
     return new Promise((resolve, reject) => {
       const stop = (): void => {
         stopTimer();

@@ -263,7 +263,6 @@ export class Waits {
     delayMs: number,
     signal: AbortSignal | undefined,
   ): Promise<LimiterDecision> {
-    if (signal?.aborted) throw abortedError(signal);
     try {
       await this.sleep(delayMs, signal);
       return decision;

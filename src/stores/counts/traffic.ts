@@ -206,21 +206,16 @@ type Waits = Required<Pick<CountedLimiter, 'now' | 'queues'>>;
 
 /** The waiting requests and the slots of limiters that have any, by name. */
 function waitsOf(open: readonly Gauged[], text: KeyText): Map<string, Waits> {
-  const waits = new Map<string, Waits['now']>();
-  const queues = new Map<string, Map<string, KeyQueue>>();
+  const all = new Map<string, { readonly now: Waits['now']; readonly queues: Map<string, KeyQueue> }>();
   for (const limiter of open) {
     const { name, gauges } = limiter;
     const { waiting, held, maxWaiting, slots } = gauges;
     if (waiting + held + slots === 0) continue;
-    const [ofWaiting, ofHeld, ofMax, ofSlots] = waits.get(name) ?? [0, 0, 0, 0];
-    waits.set(name, [ofWaiting + waiting, ofHeld + held, ofMax + maxWaiting, ofSlots + slots]);
-    const own = queues.get(name) ?? new Map<string, KeyQueue>();
-    queues.set(name, own);
-    for (const [id, queue] of limiter.queues()) own.set(id, bothQueues(own.get(id), queue));
+    const { now, queues } = all.get(name) ?? { now: [0, 0, 0, 0], queues: new Map<string, KeyQueue>() };
+    for (const [id, queue] of limiter.queues()) queues.set(id, bothQueues(queues.get(id), queue));
+    all.set(name, { now: [now[0] + waiting, now[1] + held, now[2] + maxWaiting, now[3] + slots], queues });
   }
-  return new Map(
-    [...waits].map(([name, now]) => [name, { now, queues: longestOf(queues.get(name)!, text) }]),
-  );
+  return new Map([...all].map(([name, { now, queues }]) => [name, { now, queues: longestOf(queues, text) }]));
 }
 
 /** The keys with most waiting requests, then those with the slots that are held longest. */

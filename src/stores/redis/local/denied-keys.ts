@@ -95,7 +95,10 @@ export class DeniedKeys {
       : this.#policies;
   }
 
-  /** The answer to a query of this cost now. Undefined if the denial was for a different cost, which may have another answer. A denial that is over is deleted. */
+  /**
+   * The answer to a query of this cost now. Undefined if the denial was for a different cost, which may have another answer. Deletes a denial
+   * that is over.
+   */
   reply(row: number, cost: Denial['cost'], time: number): Reply | undefined {
     const integers = this.#integers;
     const numbers = this.#numbers;
