@@ -110,7 +110,13 @@ export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return list;
 }
 
-/** Resolves once a condition holds. */
+const MOST_MS = 60_000;
+
+/** Resolves once a condition holds. @throws if it does not hold within a minute: a random test then prints its site */
 export async function until(isTrue: () => Promise<boolean>): Promise<void> {
-  while (!(await isTrue())) await new Promise((resolve) => setTimeout(resolve, 10));
+  const end = performance.now() + MOST_MS;
+  while (!(await isTrue())) {
+    if (performance.now() > end) throw new Error(`a minute later still not: ${isTrue}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
 }

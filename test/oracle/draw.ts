@@ -124,7 +124,7 @@ function policy(row: Row, { algorithm, isShared, isDelayed }: Shape): fc.Arbitra
       maxDelay: isDelayed ? one(600, 6000) : none,
       period: algorithm === 'calendar' ? one(...periods) : none,
       by: row.has('dimensions') ? one('key', 'key', 'account', 'org') : fc.constant('key'),
-      weight: isShared ? ifIn(row, 'weights', maybe(one(1, 2, 5), 2)) : none,
+      weight: isShared ? ifIn(row, 'weights', maybe(one(...WEIGHTS), 2)) : none,
       attempts: isAttempts ? ifIn(row, 'attempts', maybe(fc.constant(true), 2)) : none,
       shadow: ifIn(row, 'shadow', maybe(fc.constant(true), 2)),
       thresholds: isShared
@@ -259,6 +259,9 @@ const limiter = (row: Row): fc.Arbitrary<DrawnLimiter> => {
 
 const filtered = (row: Row, kinds: Partial<Record<Step['kind'], FeatureName>>): Step['kind'][] =>
   (Object.keys(kinds) as Step['kind'][]).filter((kind) => row.has(kinds[kind]!));
+/** The weights that requests bring. */
+export const WEIGHTS = [1, 2, 5] as const;
+
 const weighted = (weight: number, kinds: Step['kind'][]) =>
   kinds.length > 0 ? [{ weight, arbitrary: one(...kinds) }] : [];
 

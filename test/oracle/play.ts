@@ -122,6 +122,8 @@ export async function play(
         at++;
       else if ((await one(bothOf(step), step)) === 'end') break;
     }
+    // A fresh ban forgets charges in the background.
+    await Promise.allSettled(resets.splice(0));
     const difference = await view?.({ limiters, store, now: clock.now, secret: storeOptions.hashKeys });
     if (difference) throw new ViewDifference(differs(difference).message);
     for (const both of limiters) meet(both, Object.keys(storeOptions) as FeatureName[]);

@@ -3,6 +3,7 @@ import type { Admin, BannedKey, JudgedKey, KeyView } from 'headgate/admin';
 import { all } from '../admin/stores.js';
 import type { Both } from './actions.js';
 import { compare } from './compare.js';
+import { WEIGHTS } from './draw.js';
 import { decide, wholeOf } from './model/decide.js';
 import type { LimiterModel } from './model/limiter.js';
 import { isBucket } from './model/overrides.js';
@@ -276,7 +277,7 @@ function addTenants(
 ): void {
   for (const view of views.filter(({ within }) => within !== undefined)) {
     const place = placeOf(view as never);
-    const { tiers } = judged.get(place) ?? { tiers: [] };
+    const { tiers, isOpen = true } = judged.get(place) ?? { tiers: [] };
     const uses = view.policies.map(
       ({ name, algorithm, windowMs, limit, burst, remaining, share, used }): Use => {
         const isRate = isBucket({ algorithm: algorithm as Algorithm });
@@ -288,8 +289,9 @@ function addTenants(
       },
     );
     const tier = { tier: view.tier, uses, isDenied: isDeniedByPolicies(view), policy: undefined };
-    const isOpen = !isDemanding(model, view, now);
-    judged.set(place, { tiers: [...tiers, tier], lately: () => true, isOpen });
+    // Lists judge a tenant by the tiers in which it has state.
+    const mayMiss = isOpen && !(tier.isDenied && isDemanding(model, view, now));
+    judged.set(place, { tiers: [...tiers, tier], lately: () => true, isOpen: mayMiss });
   }
 }
 
@@ -299,19 +301,26 @@ const isOfSlots = ({ model: { def } }: Both): boolean =>
     .flat()
     .some(({ share, algorithm }) => share && algorithm === 'concurrency');
 
-/** The counts that tenants share within a key. */
-const sharedCounts = ({ counts }: LimiterModel, share: string, within: string): SharedCount[] =>
+/** The counts that tenants of a tier share within a key. */
+const sharedCounts = ({ counts }: LimiterModel, { dimension, within, policies }: KeyView): SharedCount[] =>
   [...counts.entries.values()].flatMap(({ base, by, key, count }) =>
-    base.share === share && `${by} ${key}` === within && count instanceof SharedCount ? [count] : [],
+    base.share === dimension &&
+    `${by} ${key}` === within &&
+    policies.some(({ name, windowMs }) => name === base.name && windowMs === base.window) &&
+    count instanceof SharedCount
+      ? [count]
+      : [],
   );
 
 /** Whether a tenant asked for units of a shared limit lately. Tenants of slots have no state of their own. */
-const isDemanding = (model: LimiterModel, { key, dimension, within }: KeyView, now: number): boolean =>
-  sharedCounts(model, dimension, within!).some(({ demand }) => (demand.get(key) ?? 0) > now);
+const isDemanding = (model: LimiterModel, view: KeyView, now: number): boolean =>
+  sharedCounts(model, view).some(({ demand }) => (demand.get(view.key) ?? 0) > now);
 
 /** Whether the policies deny a tenant, whose view was compared with the limiter's own answer. A ban is not in the list. */
 const isDeniedByPolicies = ({ allowed, reason, policies }: KeyView): boolean =>
   allowed === false && (reason !== 'banned' || policies.some((each) => !each.allowed && !each.shadow));
+
+type Peeked = Awaited<ReturnType<Both['real']['peek']>>;
 
 /** The views of a tenant are the limiter's own answers to it. The trace has compared those with the model. */
 async function tenants(
@@ -331,25 +340,32 @@ async function tenants(
           (each) => each.dimension === share && each.tier === tier && each.within === within,
         );
         const options = { ...(tier === undefined ? {} : { tier }) };
-        const peeked = await real.peek({ [by]: key, [share!]: tenant }, options);
+        const place = { [by]: key, [share!]: tenant };
+        const peeked = await real.peek(place, options);
         const where = `tenant within ${by} ${key}, tier ${tier ?? '-'}`;
         if (!view) {
           // A denied tenant is found. One whose charges were returned, or whose time has passed, has no state.
-          const asked = { key: tenant, dimension: share!, within } as KeyView;
+          const policies = [{ name: base.name, windowMs: base.window }];
+          const asked = { key: tenant, dimension: share!, within, policies } as unknown as KeyView;
           if (peeked.reason === 'fair-share' && isDemanding(model, asked, now))
             return `${where}: no view, although it is denied`;
           continue;
         }
         if (view.bannedForMs > 0) continue;
-        const { allowed, reason, retryAfterMs, policies: verdicts } = peeked;
         const { share: of } = view.policies.find(({ name }) => name === base.name) ?? {};
         const got = { ...answerOf(view), share: of };
-        const expected = {
-          ...{ allowed, reason, retryAfterMs },
-          policies: verdicts.map(({ share: _, ...verdict }) => verdict),
-          share: verdicts.find(({ name }) => name === base.name)?.share,
+        const differs = ({ allowed, reason, retryAfterMs, policies: verdicts }: Peeked) => {
+          const expected = {
+            ...{ allowed, reason, retryAfterMs },
+            policies: verdicts.map(({ share: _, ...verdict }) => verdict),
+            share: verdicts.find(({ name }) => name === base.name)?.share,
+          };
+          return compareNear(got, expected, slack);
         };
-        const difference = compareNear(got, expected, slack);
+        let difference = differs(peeked);
+        // A view has the weight that the tenant brought.
+        for (const weight of WEIGHTS)
+          if (difference && !differs(await real.peek(place, { ...options, weight }))) difference = undefined;
         if (difference) return `${where}: ${difference}`;
       }
     }

@@ -142,7 +142,7 @@ export function decide(limiter: LimiterModel, question: Question, now: number): 
     const isDemand = parts.every((part) => part.policy.share !== undefined || !denies(part));
     for (const part of parts)
       if (part.entry.count instanceof SharedCount && isDemand)
-        part.entry.count.ask(keys[part.policy.share!] ?? '', now, part.cost);
+        part.entry.count.ask(keys[part.policy.share!] ?? '', now, part.look.wait === NEVER ? 0 : part.cost);
     for (const part of charged) {
       const isShared = part.entry.count instanceof SharedCount;
       const after = {
