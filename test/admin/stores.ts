@@ -110,13 +110,13 @@ export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return list;
 }
 
-const MOST_MS = 60_000;
+const MOST_MS = 30_000;
 
-/** Resolves once a condition holds. @throws if it does not hold within a minute: a random test then prints its site */
+/** Resolves once a condition holds. @throws if it does not hold within 30 s: a random test then prints its site */
 export async function until(isTrue: () => Promise<boolean>): Promise<void> {
   const end = performance.now() + MOST_MS;
   while (!(await isTrue())) {
-    if (performance.now() > end) throw new Error(`a minute later still not: ${isTrue}`);
+    if (performance.now() > end) throw new Error(`30 s later still not: ${isTrue}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

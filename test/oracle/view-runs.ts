@@ -57,7 +57,7 @@ export async function agree(
     },
   };
   const property = fc.asyncProperty(
-    draw.filter((site) => isKnown(site, subject) && !hasTenantsOfTiers(site)),
+    draw.filter((site) => isKnown(site, subject)),
     async (site) => {
       try {
         await play(watched, site, (scene) => (looked++, view(scene)));
@@ -74,17 +74,6 @@ export async function agree(
     shrinkMs: SHRINK_MS,
   });
   expect(looked, `sites whose views were looked at, HEADGATE_ORACLE_SEED=${seed}`).to.be.above(4 * differing);
-}
-
-/**
- * Known: of a tenant in several tiers, views may name another tier or weight than the model, for as long as the counts of the last requests are
- * on their way.
- */
-function hasTenantsOfTiers({ limiters }: Site): boolean {
-  return limiters.some(
-    ({ policies, tiers }) =>
-      Object.keys(tiers).length > 0 && [policies, ...Object.values(tiers)].some(isShared),
-  );
 }
 
 /** Times of hours, so that nothing ends while another process looks. */

@@ -65,7 +65,7 @@ function pageView(store: Store, names: readonly string[]): View {
 }
 
 describe('law 20: views of a process', function () {
-  this.timeout(Number(process.env.VT ?? 120_000));
+  this.timeout(180_000);
   for (const kind of ['memory', ...SQLITE, 'redis', 'valkey', 'postgres'])
     describe(kind, () => {
       let open: OpenSubject;
@@ -76,7 +76,7 @@ describe('law 20: views of a process', function () {
 });
 
 describe('law 20: views of the command line', function () {
-  this.timeout(Number(process.env.VT ?? 120_000));
+  this.timeout(180_000);
   const draw = anySite.map(slow);
 
   it('agree with the model on SQLite, with the limits in a file', () => {
