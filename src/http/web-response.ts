@@ -10,6 +10,9 @@ export interface WebConnection {
   outgoing?: ServerResponse | undefined;
 }
 
+/** Tells `@hono/node-server` to leave Node's response as it is. Others do not see the field, because the response has begun. */
+const ALREADY_SENT = { headers: { 'x-hono-already-sent': 'true' } };
+
 /** Collects the limiters' output until there is a response, for frameworks whose handlers return a `Response`. */
 export class WebReply {
   /** The header fields of the limiters. */
@@ -38,6 +41,21 @@ export class WebReply {
     if (signal.aborted) this.#end(false);
   }
 
+  /** @internal Whether a handler has written to Node's own response. */
+  get hasBegun(): boolean {
+    return this.#outgoing?.headersSent === true;
+  }
+
+  /** @internal */
+  get isOpen(): boolean {
+    return this.#outgoing !== undefined && nodeResponse.isOpen(this.#outgoing);
+  }
+
+  /** @internal */
+  cut(): void {
+    if (this.#outgoing) nodeResponse.cut(this.#outgoing);
+  }
+
   /** @internal */
   get hasEnded(): boolean {
     return this.#outgoing ? nodeResponse.hasEnded(this.#outgoing) : this.#hasEnded;
@@ -63,7 +81,11 @@ export class WebReply {
 
   /** The response to a request that does not continue. */
   answer(): Response {
-    return new Response(this.body, this);
+    if (!this.hasBegun) return new Response(this.body, this);
+    const nothing = new Response(null, ALREADY_SENT);
+    // A look at the body makes a real response, whose fields `@hono/node-server` reads, of a response of its own.
+    void nothing.body;
+    return nothing;
   }
 
   /**
@@ -129,10 +151,12 @@ function setFields({ headers }: Response, fields: Headers): void {
 export const webResponse: ResponsePort<WebReply> = {
   getHeader: (reply, name) => reply.headers.get(name),
   setHeader: (reply, name, value) => reply.headers.set(name, value),
-  headersSent: () => false,
+  headersSent: (reply) => reply.hasBegun,
   getStatus: (reply) => reply.status,
   setStatus: (reply, status) => void (reply.status = status),
   send: (reply, body) => void (reply.body = body),
+  isOpen: (reply) => reply.isOpen,
+  cut: (reply) => reply.cut(),
   hasEnded: (reply) => reply.hasEnded,
   hasLeft: (reply) => reply.hasLeft,
   onEnd: (reply, ended) => reply.onEnd(ended),

@@ -5,6 +5,10 @@ import { connect } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import Koa from 'koa';
+import { serve as serveHono, type HttpBindings } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
+import { Hono } from 'hono';
+import { rateLimit as overHono } from 'headgate/hono';
 import { rateLimit as overKoa } from 'headgate/koa';
 import { adapters, serveHttp2, type Scenario, type Served } from './apps.js';
 
@@ -70,6 +74,25 @@ describe('a response that has begun', () => {
     expect(await ask()).to.equal('reset');
     session.close();
     await served.close();
+  });
+
+  it('is cut off where Hono returns responses, on Node', async () => {
+    const app = new Hono<{ Bindings: HttpBindings }>();
+    app.use(async (c, next) => {
+      begin(c.env.outgoing);
+      await next();
+    });
+    app.use(overHono(fixed));
+    app.get('*', (c) => {
+      c.env.outgoing.end('whole');
+      return RESPONSE_ALREADY_SENT;
+    });
+    const server = serveHono({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' });
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    expect(await bodyOf(url)).to.equal('begun whole');
+    expect(await bodyOf(url)).to.equal(undefined);
+    server.close();
   });
 
   it('is cut off where Koa ends responses', async () => {

@@ -51,8 +51,6 @@ export function rateLimit<const Tier extends string = string>(
   const flow = createFlow(framework, options, 'rateLimit');
   const handle = oneByOne(flow);
   const handler: MiddlewareHandler = async (c, next) => {
-    // A denial includes the fields of earlier middleware, such as CORS.
-    const { headers } = c.res;
     let isAdmitted = false;
     const decide = async (reply: WebReply): Promise<Outcome> => {
       try {
@@ -74,7 +72,9 @@ export function rateLimit<const Tier extends string = string>(
     // Middleware may replace `c.req.raw`, such as Hono's bodyLimit, but not the context.
     const connection = { outgoing: bindingsOf(c).outgoing, id: c };
     const response = await around(c.req.raw, connection, decide, goOn);
-    for (const [name, value] of isAdmitted ? [] : headers)
+    // A denial includes the fields of earlier middleware, such as CORS. A look at `c.res` before the handler's response makes Hono copy that
+    // response, which breaks one that the handler has sent itself.
+    for (const [name, value] of isAdmitted ? [] : c.res.headers)
       if (!response.headers.has(name) || name === 'set-cookie') response.headers.append(name, value);
     // Without this, Hono adds the fields of the previous response.
     c.res = undefined;
