@@ -62,6 +62,8 @@ export interface ChangeMessage {
 export const decisionChannel = channel('headgate:decision');
 export const storeChannel = channel('headgate:store');
 export const healthChannel = channel('headgate:health');
+/** The same messages for the metrics, which do not take the place of a warning, as a subscriber of `headgate:health` does. */
+export const healthMetricsChannel = channel('headgate:health:metrics');
 export const outboundChannel = channel('headgate:outbound');
 const changeChannel = channel('headgate:change');
 /** The messages are those that `onThreshold` receives, also without that option. */

@@ -97,7 +97,7 @@ export function reportTo(sink: Sink, nearLimit: number): () => void {
     'headgate:store': (message: unknown) => onStore(message as StoreMessage),
     'headgate:outbound': (message: unknown) => onOutbound(message as OutboundMessage),
     'headgate:change': (message: unknown) => onChange(message as ChangeMessage),
-    'headgate:health': (message: unknown) => downTime.onHealth(message as HealthMessage),
+    'headgate:health:metrics': (message: unknown) => downTime.onHealth(message as HealthMessage),
   });
   const end = sink.observe((set) => {
     set('degraded.time', downTime.seconds, {});

@@ -17,6 +17,7 @@ import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { WsException } from '@nestjs/websockets';
 import { expect } from 'chai';
+import { locatedError } from 'graphql';
 import { createLimiter, HeadgateError, memoryStore, type Store } from 'headgate';
 import {
   RateLimit,
@@ -489,6 +490,9 @@ describe('Nest beyond HTTP', () => {
     const denied = (await tryAgain(limits, field())) as RateLimitException;
     expect(denied).to.be.instanceOf(RateLimitException);
     expect(denied.getStatus()).to.equal(429);
+    const { extensions } = locatedError(denied, []);
+    expect(extensions).to.include({ code: 'RATE_LIMITED', policy: 'default' });
+    expect(extensions['retryAfterMs']).to.be.within(1, 3_600_000);
     expect(res.statusCode).to.equal(200);
     expect(await tryAgain(limits, contextOf('graphql', [{}, {}, { req, res }, {}], 'free'))).to.be.true;
   });

@@ -1,7 +1,7 @@
 import { show, withoutPage, type HeadgateError } from '../../common/errors.js';
 import { oncePer } from '../../common/lazy.js';
 import { notifyUser, type Warn } from '../../common/warnings.js';
-import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
+import { healthChannel, healthMetricsChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import type { Health } from '../../contract/health.js';
 import { setsByDimension } from '../../contract/dimension-sets.js';
 import type { Store, Subject } from '../../contract/store.js';
@@ -157,9 +157,9 @@ export class Breaker {
     for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
   }
 
-  /** Warns, unless there is a listener or a subscriber. */
+  /** Warns, unless there is a listener or a subscriber of the health. Metrics are not one: a log is read where nobody scrapes. */
   #warn(what: string, { message }: HeadgateError): void {
-    if (this.listeners.size > 0 || healthChannel.hasSubscribers || storeChannel.hasSubscribers) return;
+    if (this.listeners.size > 0 || healthChannel.hasSubscribers) return;
     const details = [withoutPage(message), this.#store.waitsFor?.()].join(' ').trim();
     for (const warn of new Set(this.warners.values())) {
       warn(
@@ -191,10 +191,9 @@ export class Breaker {
   }
 
   #report(health: Health): void {
-    if (healthChannel.hasSubscribers) {
-      const message: HealthMessage = { store: this.#store, health };
-      healthChannel.publish(message);
-    }
+    const message: HealthMessage = { store: this.#store, health };
+    healthMetricsChannel.publish(message);
+    healthChannel.publish(message);
     for (const listener of new Set(this.listeners.values())) notifyUser('onHealth', listener, health);
   }
 }

@@ -46,6 +46,11 @@ export class RateLimitException extends HttpException {
   readonly decision: Decision;
   /** The problem details: JSON, in ASCII. `getResponse()` returns them as an object. */
   readonly body: string;
+  /**
+   * The extensions of the GraphQL error: `code`, always `'RATE_LIMITED'`, and, as in the decision, `policy` and `retryAfterMs`, ms. The last
+   * is absent if no wait helps.
+   */
+  readonly extensions: Readonly<Record<string, unknown>>;
 
   constructor(decision: Decision, body: string) {
     const problem = JSON.parse(body) as { title: string; status: number };
@@ -53,6 +58,8 @@ export class RateLimitException extends HttpException {
     this.message = problem.title;
     this.decision = decision;
     this.body = body;
+    const { policy, retryAfterMs } = decision;
+    this.extensions = { code: 'RATE_LIMITED', policy, ...(retryAfterMs !== undefined && { retryAfterMs }) };
   }
 }
 
