@@ -84,9 +84,9 @@ export const isIPv4 = (text: string): boolean =>
 
 export function isIPv6(text: string): boolean {
   const [address, zone] = text.split(/%(.*)/s) as [string, string?];
-  if (zone === '' || !address.includes(':') || address.includes('[')) return false;
+  const isWritten = /^[\da-f:.]*:[\da-f:.]*$/i.test(address) && /^[a-z\d.:-]+$/i.test(zone ?? '-');
   // Only the URL parser of the runtime knows all forms.
-  return URL.canParse(`http://[${address}]/`);
+  return isWritten && URL.canParse(`http://[${address}]/`);
 }
 
 export const isIP = (text: string): 0 | 4 | 6 => (isIPv4(text) ? 4 : isIPv6(text) ? 6 : 0);

@@ -50,15 +50,15 @@ export function oneByOne<Req extends object>(flow: Flow<Req, WebReply>): Flow<Re
  *
  * @param id the same object for all limiters of the request
  */
-export async function around(
+export async function around<Res extends Response | undefined>(
   request: Request,
   { ip, outgoing, id = request }: WebConnection & { readonly id?: object },
   decide: (reply: WebReply) => Promise<Outcome> | Outcome,
-  next: () => Response | Promise<Response>,
-): Promise<Response> {
+  next: () => Res | Promise<Res>,
+): Promise<Res | Response> {
   const known = exchanges.get(id);
   const reply = known?.reply ?? new WebReply(request, outgoing);
-  const respond = async (): Promise<Response> => ((await decide(reply)) === 'next' ? next() : reply.answer());
+  const respond = async (): Promise<Res | Response> => ((await decide(reply)) === 'next' ? next() : reply.answer());
   if (known?.reply) return respond();
   const exchange: Exchange = { ip: ip ?? known?.ip, reply };
   exchanges.set(id, exchange);

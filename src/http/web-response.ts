@@ -90,13 +90,19 @@ export class WebReply {
 
   /**
    * Adds the limiters' header fields to the result of `respond`. To be called once, around all limiters of the request. Without `outgoing`,
-   * a response ends when its body has been read. A failure of `respond` counts as a response of status 500.
+   * a response ends when its body has been read. A failure of `respond` counts as a response of status 500, and none, as after Bun's
+   * `server.upgrade`, as status 101.
    */
-  async finish(respond: () => Promise<Response>): Promise<Response> {
+  async finish<Res extends Response | undefined>(respond: () => Promise<Res>): Promise<Res> {
     try {
       const response = await respond();
+      if (!response) {
+        this.status = 101;
+        this.#end(true);
+        return response;
+      }
       this.status = response.status;
-      return withFields(this.#follow(response), this.headers);
+      return withFields(this.#follow(response), this.headers) as Res;
     } catch (error) {
       this.status = 500;
       this.#end(true);

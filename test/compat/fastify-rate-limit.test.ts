@@ -93,7 +93,7 @@ const rows: readonly Row[] = [
     steps: ['/', '/', 999, '/', 1, '/', '/'],
   },
   { title: 'a rest of a window', options: { max: 1, timeWindow: 10_000 }, steps: ['/', 500, '/', 1000, '/'] },
-  ...['10s', '5 minutes', '1.5 hours', '2 days', '1 year', '90000'].map((timeWindow): Row => ({
+  ...['10s', '5 minutes', '.5 minute', '1.5 hours', '2 days', '1 year', '90000'].map((timeWindow): Row => ({
     title: `timeWindow: '${timeWindow}'`,
     options: { max: 1, timeWindow },
     steps: times(2),

@@ -3,7 +3,7 @@ import 'reflect-metadata';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { Controller, Injectable, Module, type ExecutionContext } from '@nestjs/common';
-import { APP_GUARD, ExternalContextCreator, NestFactory } from '@nestjs/core';
+import { APP_FILTER, APP_GUARD, ExternalContextCreator, NestFactory } from '@nestjs/core';
 import {
   ClientProxyFactory,
   Ctx,
@@ -15,7 +15,13 @@ import {
 } from '@nestjs/microservices';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { expect } from 'chai';
-import { RateLimitGuard, RateLimitModule, requestOf, type RateLimitModuleOptions } from 'headgate/nestjs';
+import {
+  RateLimitFilter,
+  RateLimitGuard,
+  RateLimitModule,
+  requestOf,
+  type RateLimitModuleOptions,
+} from 'headgate/nestjs';
 import { clientKey } from 'headgate/http';
 import { firstValueFrom } from 'rxjs';
 import { emittedCodes } from '../../src/common/warnings.js';
@@ -87,7 +93,11 @@ describe('Nest: messages without a client’s address', () => {
     Module({
       imports: [RateLimitModule.forRoot(options)],
       controllers: [Shop],
-      providers: [{ provide: APP_GUARD, useClass: RateLimitGuard }, Bot],
+      providers: [
+        { provide: APP_GUARD, useClass: RateLimitGuard },
+        { provide: APP_FILTER, useClass: RateLimitFilter },
+        Bot,
+      ],
     })(AppModule);
     const app = await NestFactory.create(AppModule, new ExpressAdapter(), {
       logger: false,
@@ -183,7 +193,7 @@ describe('Nest: messages without a client’s address', () => {
       keys: { shop: () => 'books' },
     });
     expect([await app.sum(1), await app.sum(1)]).to.deep.equal([1, 1]);
-    expect(await app.sum(1)).to.include({ status: 'error' });
+    expect(await app.sum(1)).to.include({ title: 'Quota Exceeded', status: 429 });
     expect(await app.bot([{}], {})).to.equal('Quota Exceeded');
   });
 
@@ -191,7 +201,7 @@ describe('Nest: messages without a client’s address', () => {
     for (const args of [[[{ user: 'ada' }], {}], ['text'], [], [Object.freeze({})]]) {
       const app = await start({ ...fixed(1), keyGenerator: (context) => context.getType<string>() });
       expect(await app.sum(1)).to.equal(1);
-      expect(await app.sum(1)).to.include({ status: 'error' });
+      expect(await app.sum(1)).to.include({ title: 'Quota Exceeded', status: 429 });
       expect([await app.bot(...args), await app.bot(...args)]).to.deep.equal(['started', 'Quota Exceeded']);
     }
   });

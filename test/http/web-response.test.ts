@@ -75,6 +75,16 @@ describe('a web-standard response', () => {
     expect(await response.json()).to.deep.equal({ error: 'later' });
   });
 
+  it('is none after an upgrade by the platform, which counts as a success', async () => {
+    const limit = rateLimit({
+      ...{ limit: 1, window: '1m', skipFailedRequests: true, warnings: false, keyGenerator: () => 'bun' },
+    });
+    const ask = limit((_: Request, upgrades: boolean) => (upgrades ? undefined : new Response('no')));
+    const request = () => new Request('http://127.0.0.1/');
+    expect(await ask(request(), true)).to.equal(undefined);
+    expect((await ask(request(), true))?.status).to.equal(429);
+  });
+
   it('has all cookies that a handler set on a denial', async () => {
     const reply = make();
     for (const cookie of ['a=1', 'b=2']) reply.headers.append('Set-Cookie', cookie);

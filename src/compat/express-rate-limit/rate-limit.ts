@@ -101,7 +101,9 @@ export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimi
 
   // An error from `next` is not an error of the limiter.
   const middleware = (request: Request, response: Response, next: NextFunction): Promise<void> =>
-    admit(request, response, next).then((admitted) => (admitted ? next() : undefined), next);
+    admit(request, response, next)
+      .then((admitted) => (admitted ? next() : undefined), next)
+      .catch(next);
   return Object.assign(middleware, {
     resetKey: (key: string) => {
       const done = counter.resetKey(key);

@@ -11,18 +11,22 @@ export type { WebConnection };
 /** The options of {@link rateLimit}. Callbacks get the `Request`. */
 export type RateLimitOptions<Tier extends string = string> = HttpOptions<Request, WebReply, Tier>;
 
-/** Answers a request. Further arguments of the platform, such as a route's parameters, are passed on. */
-export type WebHandler<Rest extends unknown[] = [], Req extends Request = Request> = (
-  request: Req,
-  ...rest: Rest
-) => Response | Promise<Response>;
+/**
+ * Answers a request. Further arguments of the platform, such as a route's parameters, are passed on. Bun's handlers return nothing after
+ * `server.upgrade`.
+ */
+export type WebHandler<
+  Rest extends unknown[] = [],
+  Req extends Request = Request,
+  Res extends Response | undefined = Response,
+> = (request: Req, ...rest: Rest) => Res | Promise<Res>;
 
 /** The limiter that {@link rateLimit} returns. */
 export interface WebRateLimit {
   /** Wraps a handler: `export const GET = limit(handler)`. The handler may take a subclass of `Request`, such as `NextRequest`. */
-  <Rest extends unknown[], Req extends Request>(
-    handler: WebHandler<Rest, Req>,
-  ): (request: Req, ...rest: Rest) => Promise<Response>;
+  <Rest extends unknown[], Req extends Request, Res extends Response | undefined>(
+    handler: WebHandler<Rest, Req, Res>,
+  ): (request: Req, ...rest: Rest) => Promise<Res | Response>;
   /** Limits a request before `next` answers it. More limiters may follow within `next`, for the same request. */
   (request: Request, next: () => Response | Promise<Response>, connection?: WebConnection): Promise<Response>;
   /** The limiter. `limit.limiter.reset(key)` resets a key's charges, `limit.limiter.close()` frees the limiter's name. */

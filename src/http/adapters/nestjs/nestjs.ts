@@ -134,6 +134,12 @@ const GUARD_MISSING =
   'The app has RateLimitModule, but no RateLimitGuard, so nothing is limited. Write { provide: APP_GUARD, useClass: RateLimitGuard } ' +
   'among the providers of a module, or @UseGuards(RateLimitGuard) on the classes to limit.';
 
+/** The exceptions that Nest sends to clients of gateways and microservices, by the type of the context, from packages that only those have. */
+const exceptions: Readonly<Record<string, (problem: object) => Promise<Error>>> = {
+  ws: async (problem) => new (await import('@nestjs/websockets')).WsException(problem),
+  rpc: async (problem) => new (await import('@nestjs/microservices')).RpcException(problem),
+};
+
 /** Limits the handlers behind the guard: `{ provide: APP_GUARD, useClass: RateLimitGuard }` for all, or `@UseGuards(RateLimitGuard)`. */
 export class RateLimitGuard implements CanActivate {
   readonly #limiters: RateLimiters;
@@ -145,7 +151,7 @@ export class RateLimitGuard implements CanActivate {
   /**
    * Decides with all limiters of the handler.
    *
-   * @throws RateLimitException if the request is denied, in a gateway a `WsException`; otherwise the error of the limiter
+   * @throws RateLimitException if the request is denied, in a gateway a `WsException`, in a microservice an `RpcException`; otherwise the error of the limiter
    */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const response = responseOf(context);
@@ -156,9 +162,9 @@ export class RateLimitGuard implements CanActivate {
       if (!problem) return new Promise(() => {});
       // On Express, Nest 11 warns of every answer whose type is not plain JSON. The filter sends the text itself, and sets the type.
       if (!response.raw) response.removeHeader?.('Content-Type');
-      if (context.getType() !== 'ws') throw new RateLimitException(decisionOf(context), problem);
-      const { WsException } = await import('@nestjs/websockets');
-      throw new WsException(JSON.parse(problem) as object);
+      const exceptionOf = exceptions[context.getType<string>()];
+      if (!exceptionOf) throw new RateLimitException(decisionOf(context), problem);
+      throw await exceptionOf(JSON.parse(problem) as object);
     }
     return true;
   }
