@@ -8,7 +8,7 @@ import { shownHash } from '../stores/keys.js';
 
 /** The interpretation of a key that an operator types. */
 export interface KeyOptions {
-  /** The dimension of the key, for policies with `by`. The key is then not read as an address. @default 'key' */
+  /** The dimension of the key, for policies with `by`. @default 'key' */
   dimension?: string | undefined;
   /** Whether to take the key literally, even if it looks like an address or a network. @default false */
   raw?: boolean | undefined;
@@ -112,8 +112,8 @@ export function typedKey(given: string, options: KeyOptions): TypedKey {
   if (raw) return { given, entry: given, subnet, dimension, isHash: false };
   if (given.trim() === '')
     throw wrongArgument(`key: ${JSON.stringify(given)} is empty. Pass a key, such as 'user:42'. ${RAW}`);
-  // Only keys of the default dimension are addresses.
-  const entry = dimension === DEFAULT_DIMENSION ? read(given) : given;
+  // Keys of other dimensions may be addresses, and only those of the default dimension are refused if they are nearly addresses.
+  const entry = dimension === DEFAULT_DIMENSION || isNetwork(given) ? read(given) : given;
   return { given, entry, subnet, dimension, isHash: shownHash(given) !== undefined };
 }
 
@@ -147,6 +147,11 @@ export function isOfIpv6({ entry, subnet }: TypedKey): boolean {
 /** Whether a literal key could be an address, such as with `raw`. */
 export function isAddress(given: string): boolean {
   return ipaddr.isValid(given.replace(/\/\d+$/, ''));
+}
+
+/** Whether the text is an address, or a network of addresses. */
+function isNetwork(given: string): boolean {
+  return ipaddr.isValidCIDR(given) || ipaddr.isValid(given);
 }
 
 function read(given: string): Network | string {

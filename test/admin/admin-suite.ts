@@ -193,6 +193,24 @@ export function adminSuite(kind: string, open: () => Promise<Place>): void {
       );
     });
 
+    it('a ban of addresses in another dimension than that of the key', async () => {
+      const address = { name: 'addressed', policies: [{ limit: 9, window: '1h', by: 'address' }] } as const;
+      const limiter = make({ ...address, ban: { by: 'address' } });
+      await known('addressed');
+      const options = { name: 'addressed', dimension: 'address' };
+      const bans = [
+        await place.admin.ban('198.51.100.0/30', '1h', options),
+        await place.admin.ban('2001:db8:7::5', '1h', options),
+        await place.admin.ban('customer/7', '1h', options),
+      ];
+      expect(bans.map(({ keys }) => keys)).to.deep.equal([
+        ['198.51.100.0', '198.51.100.1', '198.51.100.2', '198.51.100.3'],
+        ['2001:db8:7::/56'],
+        ['customer/7'],
+      ]);
+      expect(await limiter.peek({ address: '198.51.100.2' })).to.include({ reason: 'banned' });
+    });
+
     it('the effects of an import, line by line, without a change', async () => {
       const { admin } = place;
       await admin.ban('a', '1h', { name: 'api', ...NOTE });

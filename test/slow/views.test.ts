@@ -6,6 +6,7 @@ import { createAdmin, type BannedKey, type JudgedKey, type KeyView } from 'headg
 import { dashboard } from 'headgate-dashboard';
 import { json, jsonLines } from '../../packages/cli/test/cli.js';
 import { all, until } from '../admin/stores.js';
+import type { Both } from '../oracle/actions.js';
 import { SQLITE } from '../oracle/check.js';
 import type { Scene, Subject } from '../oracle/play.js';
 import { optionsOf } from '../oracle/program.js';
@@ -88,8 +89,9 @@ describe('law 20: views of the command line', function () {
       return storeOn(path, { clock: clock.read });
     };
     const look = async ({ limiters, store, now }: Scene) => {
-      // A limiter is in the file shortly after its first decision.
-      const deciding = limiters.filter(({ decisions }) => decisions.length > 0).map(({ name }) => name);
+      // A limiter is in the file shortly after its first decision by a policy.
+      const hasDecided = ({ decisions }: Both) => decisions.some(({ real }) => real.policies.length > 0);
+      const deciding = limiters.filter(hasDecided).map(({ name }) => name);
       const other = storeOn(where[1]!);
       const inFile = createAdmin(other);
       await until(async () => {
