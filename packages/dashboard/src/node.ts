@@ -32,8 +32,15 @@ async function textOf(req: Incoming): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** Writes a web response to Node's. A stream ends when the client leaves. */
+/** Whether the client has left. The response of an HTTP/2 server has the state of its stream only. */
+export function hasLeft(res: ServerResponse): boolean {
+  const { stream } = res as { readonly stream?: { readonly destroyed: boolean } };
+  return stream?.destroyed ?? res.destroyed;
+}
+
+/** Writes a web response to Node's. A stream ends when the client leaves, or at once if the client left before the answer. */
 export function send(response: Response, res: ServerResponse): void {
+  if (hasLeft(res)) return void response.body?.cancel();
   res.statusCode = response.status;
   for (const [name, value] of response.headers) if (name !== 'set-cookie') res.setHeader(name, value);
   // Earlier middleware may have set cookies, too.
