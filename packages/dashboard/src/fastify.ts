@@ -48,12 +48,16 @@ export const dashboardPlugin: FastifyPluginCallback<DashboardOptions> = (fastify
 /** Makes Fastify pass the prefix to the plugin, and not add it to the routes. */
 Object.assign(dashboardPlugin, { [Symbol.for('skip-override')]: true });
 
+/** Whether a hook runs before the page. An empty list authenticates nobody. */
+const hasHook = (preHandler: DashboardOptions['preHandler']): boolean =>
+  [preHandler].flat().some((hook) => typeof hook === 'function');
+
 // eslint-disable-next-line @typescript-eslint/require-await -- Fastify reports errors of an async plugin from `ready`
 const mount: FastifyPluginAsync<DashboardOptions> = async (fastify, options) => {
   const { preHandler, ...given } = options;
   const { prefix: _, ...own } = given as typeof given & { prefix?: string };
   const settings = compileOptions<FastifyRequest>(
-    preHandler && own.auth === undefined ? { ...own, auth: 'upstream' } : own,
+    hasHook(preHandler) && own.auth === undefined ? { ...own, auth: 'upstream' } : own,
     CALLER,
   );
   const service = new Service(settings);
