@@ -220,6 +220,17 @@ describe('metrics', () => {
     expect(await series('headgate_near_limit_total', 'burst')).to.deep.equal({ 'policy=default': 3 });
   });
 
+  it('count neither denials, nor peeks, nor repetitions as near the limit', async () => {
+    const limiter = make({ name: 'near', policies: ['tight=9/1h', 'wide=10/1h'] });
+    for (let i = 0; i < 9; i++) await limiter.consume('k', { id: `${i}` });
+    const near = { 'policy=tight': 2, 'policy=wide': 2 };
+    expect(await series('headgate_near_limit_total', 'near')).to.deep.equal(near);
+    expect((await limiter.consume('k')).policies[1]).to.include({ allowed: true, remaining: 1 });
+    await limiter.peek('k');
+    await limiter.consume('k', { id: '8' });
+    expect(await series('headgate_near_limit_total', 'near')).to.deep.equal(near);
+  });
+
   it('count bans, automatic ones and those by hand, and changes by hand', async () => {
     const limiter = make({ name: 'bans', limit: 1, window: '1h', ban: { after: 2 }, overrides: true });
     for (let i = 0; i < 5; i++) await limiter.consume('k');
