@@ -67,7 +67,7 @@ function sinkOf(meter: Meter): Sink {
   const added = new Map<MetricName, Sink['add']>();
   const observed = new Map<MetricName, Observable>();
   const create: Record<Exclude<Kind, 'counter' | 'histogram'>, 'Counter' | 'UpDownCounter' | 'Gauge'> = {
-    ...{ clock: 'Counter', sum: 'UpDownCounter', state: 'Gauge' },
+    ...{ clock: 'Counter', sum: 'UpDownCounter', min: 'Gauge', max: 'Gauge' },
   };
   for (const [key, { kind, unit, description }] of ROWS) {
     const name = `headgate.${key}`;

@@ -55,6 +55,8 @@ export function prometheusMetrics(options: PrometheusOptions = {}): () => void {
       const Metric = kind === 'clock' ? Counter : Gauge;
       const metric: Counter | Gauge = new Metric({
         ...config,
+        // For the registry of a cluster's primary process, which adds values up by default.
+        aggregator: kind === 'clock' ? 'sum' : kind,
         collect: () => {
           metric.reset();
           read((which, value, values) => {

@@ -157,11 +157,8 @@ describe('metrics', () => {
       const row = METRICS[descriptor.name.slice('headgate.'.length) as keyof typeof METRICS];
       expect(descriptor.unit).to.equal(row.unit);
       const isSum = ['counter', 'clock', 'sum'].includes(row.kind);
-      const type = isSum
-        ? DataPointType.SUM
-        : row.kind === 'state'
-          ? DataPointType.GAUGE
-          : DataPointType.HISTOGRAM;
+      const rest = row.kind === 'histogram' ? DataPointType.HISTOGRAM : DataPointType.GAUGE;
+      const type = isSum ? DataPointType.SUM : rest;
       expect(dataPointType, descriptor.name).to.equal(type);
       if (isSum) expect(metric).to.have.property('isMonotonic', row.kind !== 'sum');
       for (const { attributes } of dataPoints)
