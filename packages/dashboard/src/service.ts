@@ -198,7 +198,7 @@ function json(body: Body | object, status = 200, headers: Record<string, string>
   });
 }
 
-const failed = ({ status, message }: Refusal, headers?: Record<string, string>): Response =>
+export const failed = ({ status, message }: Refusal, headers?: Record<string, string>): Response =>
   json({ error: message }, status, headers);
 
 async function answered<T>(answer: () => Promise<T>): Promise<T | Response> {

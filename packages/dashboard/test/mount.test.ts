@@ -1,6 +1,10 @@
 // The page below paths of all forms, behind frameworks that remove or add the slash at the end, and behind parsers of bodies.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { memoryStore } from 'headgate';
+import { dashboard } from 'headgate-dashboard';
 import { addressOf } from '../src/page/address.js';
 import { frameworks } from './servers.js';
 
@@ -33,5 +37,34 @@ describe('the addresses of the page', () => {
       );
     for (const page of ['', '/', '/index.html'])
       expect(addressOf('api/now', new URL(`http://x${page}`)), page).to.equal('http://x/api/now');
+  });
+});
+
+describe("dashboard on Node's server", () => {
+  it('answers 500 if `actions` throws, and warns of the cause without passwords', async () => {
+    const warnings: Error[] = [];
+    const collect = (warning: Error) => void warnings.push(warning);
+    process.on('warning', collect);
+    const page = dashboard({
+      store: memoryStore(),
+      actions: () => {
+        throw new Error('no session: redis://ada:secret@sessions:6379');
+      },
+    });
+    const server = createServer(page.node).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    for (const path of ['/api/now', '/api/stream']) {
+      const response = await fetch(url + path);
+      expect(response.status, path).to.equal(500);
+      const text = await response.text();
+      expect(JSON.parse(text)).to.have.property('error');
+      expect(text).not.to.contain('session:');
+    }
+    server.close();
+    process.off('warning', collect);
+    expect(warnings.map(({ name }) => name)).to.deep.equal(['HeadgateWarning', 'HeadgateWarning']);
+    expect(warnings[0]!.message).to.contain('dashboard: a request failed: Error: no session');
+    expect(warnings[0]!.message).not.to.contain('secret');
   });
 });
