@@ -1,12 +1,16 @@
 // The page below paths of all forms, behind frameworks that remove or add the slash at the end, and behind parsers of bodies.
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
+import { connect, createServer as createServer2 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
-import { memoryStore } from 'headgate';
+import express from 'express';
+import express4 from 'express4';
+import { createLimiter, memoryStore } from 'headgate';
 import { dashboard } from 'headgate-dashboard';
+import { dashboard as expressDashboard } from 'headgate-dashboard/express';
 import { addressOf } from '../src/page/address.js';
-import { frameworks } from './servers.js';
+import { frameworks, tokenFields } from './servers.js';
 
 for (const [name, start] of Object.entries(frameworks))
   describe(`dashboard on ${name}`, () => {
@@ -66,5 +70,73 @@ describe("dashboard on Node's server", () => {
     expect(warnings.map(({ name }) => name)).to.deep.equal(['HeadgateWarning', 'HeadgateWarning']);
     expect(warnings[0]!.message).to.contain('dashboard: a request failed: Error: no session');
     expect(warnings[0]!.message).not.to.contain('secret');
+  });
+});
+
+for (const [name, create] of Object.entries({
+  'Express 5': express,
+  'Express 4': express4 as unknown as typeof express,
+}))
+  describe(`dashboard on ${name} behind a parser of all bodies`, () => {
+    const parsers = {
+      json: create.json({ limit: '1mb' }),
+      text: create.text({ type: '*/*', limit: '1mb' }),
+      raw: create.raw({ type: '*/*', limit: '1mb' }),
+      // Reads no JSON.
+      urlencoded: create.urlencoded({ extended: true }),
+    };
+    for (const [parser, middleware] of Object.entries(parsers))
+      it(`reads changes and imports: ${parser}`, async () => {
+        const store = memoryStore();
+        const limiter = createLimiter({ store, name: 'api', policies: ['5/1m'], ban: {} });
+        const app = create().use(middleware);
+        app.use('/limits', expressDashboard({ store, actions: () => ({ by: 'ada' }) }));
+        const server = createServer(app as RequestListener).listen(0, '127.0.0.1');
+        await once(server, 'listening');
+        const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/limits`;
+        const headers = await tokenFields(url);
+        const post = (path: string, body: object) =>
+          fetch(`${url}/api/${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+        const ban = await post('change', { action: 'ban', name: 'api', key: 'é', for: '1h', reason: 'test' });
+        expect(ban.status, await ban.text()).to.equal(200);
+        expect((await limiter.peek('é')).reason).to.equal('banned');
+        const line = (_: unknown, i: number) =>
+          JSON.stringify({ kind: 'banned', name: 'api', key: `${i}`.repeat(60), bannedForMs: 3_600_000 });
+        const text = Array.from({ length: 900 }, line).join('\n');
+        const preview = await post('preview', { kind: 'bans', text });
+        expect(preview.status, await preview.text()).to.equal(200);
+        server.closeAllConnections();
+        server.close();
+        await limiter.close();
+      });
+  });
+
+describe('dashboard on a server of HTTP/2', () => {
+  it('knows the host of a reader on its own machine, and the origin of the page', async () => {
+    const page = dashboard({ store: memoryStore(), actions: () => null });
+    const server = createServer2(page.node as never).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const client = connect(`http://127.0.0.1:${port}`);
+    const statusOf = async (fields: object): Promise<unknown> => {
+      const asked = client.request({ ':path': '/api/now', ...fields });
+      const [headers] = (await once(asked, 'response')) as [Record<string, unknown>];
+      asked.resume().close();
+      return headers[':status'];
+    };
+    expect(await statusOf({})).to.equal(200);
+    expect(await statusOf({ ':authority': 'rebound.example' })).to.equal(403);
+    const post = { ':method': 'POST', ':path': '/api/key', 'content-type': 'application/json' };
+    const token = {
+      cookie: `headgate-dashboard-token=${'t'.repeat(24)}`,
+      'x-headgate-token': 't'.repeat(24),
+    };
+    const origin = `http://127.0.0.1:${port}`;
+    const asked = client.request({ ...post, ...token, origin });
+    asked.end('{"key":"k"}');
+    const [headers] = (await once(asked, 'response')) as [Record<string, unknown>];
+    expect(headers[':status']).to.equal(200);
+    client.destroy();
+    server.close();
   });
 });
