@@ -8,7 +8,6 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { Browser, Page } from 'playwright-core';
 import { createLimiter, memoryStore, type CreateLimiterOptions, type Limiter, type Store } from 'headgate';
-import { dashboard } from 'headgate-dashboard';
 import { redisStore } from 'headgate/redis';
 import { startServer } from '../../../../test/support/servers.js';
 import { servers } from '../../../../test/support/shared-servers.js';
@@ -245,31 +244,6 @@ describe('the page', function () {
     await page.locator('.link.polling').waitFor();
     limiterOf(store, 'polled');
     await row(page, 'polled').waitFor();
-  });
-
-  it('works below an address without a slash, in front of which a framework removes slashes', async () => {
-    const store = memoryStore();
-    const limiter = limiterOf(store, 'api');
-    const handler = dashboard({ store, basePath: '/admin/limits', actions: () => ({ by: 'ada' }) });
-    // Next.js answers so by default.
-    const server = createServer((req, res) => {
-      const path = req.url ?? '';
-      if (path.endsWith('/')) res.writeHead(308, { location: path.slice(0, -1) }).end();
-      else handler.node(req, res);
-    });
-    await once(server.listen(0, '127.0.0.1'), 'listening');
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/admin/limits`;
-    const { page, problems } = await openTab(browser, `${url}/#/key/ada`);
-    await page.locator('.link.live').waitFor();
-    expect(page.url()).to.equal(`${url}#/key/ada`);
-    await page.getByRole('button', { name: 'Ban' }).first().click();
-    await page.getByLabel('Reason').fill('test');
-    await page.locator('dialog[open] button[type=submit]').click();
-    await page.locator('dialog[open]').waitFor({ state: 'detached' });
-    expect((await limiter.peek('ada')).reason).to.equal('banned');
-    expect(problems).to.deep.equal([]);
-    server.closeAllConnections();
-    server.close();
   });
 
   it('turns grey and names the age, the cause and the next step while the store does not answer', async () => {
