@@ -71,7 +71,7 @@ export function dashboard(options: WebDashboardOptions): DashboardHandler {
         const answer = handler(request, { ip: req.socket.remoteAddress });
         send(await answer.catch(answerOfError), res);
       },
-      // The client left within its body, or its method is none of a web request.
+      // The client left while it sent the body, or a web request cannot have the method, such as TRACE.
       () => res.destroy(),
     );
   };
