@@ -19,9 +19,9 @@ export type Values = Readonly<Partial<Record<Attribute, string | number | boolea
 
 /**
  * `counter` and `histogram` receive measurements. The others are read when metrics are collected: `clock` is a counter, `sum` may be added up
- * over processes, and `state` may not.
+ * over processes, and of `min` and `max` the least or the greatest value counts.
  */
-export type Kind = 'counter' | 'histogram' | 'clock' | 'sum' | 'state';
+export type Kind = 'counter' | 'histogram' | 'clock' | 'sum' | 'min' | 'max';
 
 interface Row {
   readonly kind: Kind;
@@ -70,8 +70,8 @@ export const METRICS = {
   'degraded.time': row('clock', 's', [], 'Time for which stores have been down'),
   'outbound.denials': row('counter', '{call}', ['limiter', 'status'], 'Calls that a partner rejected'),
   'outbound.paused': row('counter', 's', ['limiter'], 'Pauses that partners asked for'),
-  'store.up': row('state', '', ['limiter'], '1 if the store is up, 0 if it is down'),
-  'store.servers_down': row('state', '{server}', ['limiter'], 'Servers of a cluster that are down'),
+  'store.up': row('min', '', ['limiter'], '1 if the store is up, 0 if it is down'),
+  'store.servers_down': row('max', '{server}', ['limiter'], 'Servers of a cluster that are down'),
   'queue.waiting': row('sum', '{request}', ['limiter'], 'Requests that wait for admission'),
   'queue.held': row('sum', '{request}', ['limiter'], 'Admitted requests that are held for their turn'),
   'queue.limit': row(
@@ -82,7 +82,7 @@ export const METRICS = {
   ),
   'slots.used': row('sum', '{slot}', ['limiter'], 'Concurrency slots that requests of this process hold'),
   'memory.keys': row('sum', '{key}', ['limiter'], 'Keys that have state in the memory of this process'),
-  'overrides.active': row('state', '{override}', ['limiter'], '1 while an override of all keys is in force'),
+  'overrides.active': row('max', '{override}', ['limiter'], '1 while an override of all keys is in force'),
 } as const satisfies Record<string, Row>;
 
 export type MetricName = keyof typeof METRICS;

@@ -1,9 +1,8 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { metrics, trace, type Meter, type Observable } from '@opentelemetry/api';
-import type { DecisionMessage } from '../contract/diagnostics.js';
+import { metrics, type Meter, type Observable } from '@opentelemetry/api';
 import { checkBoolean, checkShape } from '../common/validate.js';
 import { attributesOf, BUCKETS, ROWS, type Kind, type MetricName, type Sink } from './metrics.js';
-import { checkNearLimit, outcomeOf, reportTo } from './report.js';
+import { checkNearLimit, reportTo } from './report.js';
+import { reportSpans } from './spans.js';
 
 /** The options of {@link instrument}. */
 export interface InstrumentOptions {
@@ -14,9 +13,6 @@ export interface InstrumentOptions {
   /** Whether decisions are attributes of the active span. Each wait also has a span of its own, `headgate.wait`. @default false */
   spans?: boolean | undefined;
 }
-
-/** The shortest wait with a span of its own, ms. */
-const MIN_SPAN_MS = 1;
 
 /**
  * Reports every limiter of this process to OpenTelemetry, until the returned function is called. Metrics:
@@ -56,10 +52,10 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const nearLimit = checkNearLimit(options.nearLimit);
   const hasSpans = checkBoolean('spans', options.spans, false);
   const end = reportTo(sinkOf(options.meter ?? metrics.getMeter('headgate')), nearLimit);
-  if (hasSpans) subscribe('headgate:decision', onSpan);
+  const endSpans = hasSpans ? reportSpans() : undefined;
   return () => {
     end();
-    unsubscribe('headgate:decision', onSpan);
+    endSpans?.();
   };
 }
 
@@ -67,7 +63,7 @@ function sinkOf(meter: Meter): Sink {
   const added = new Map<MetricName, Sink['add']>();
   const observed = new Map<MetricName, Observable>();
   const create: Record<Exclude<Kind, 'counter' | 'histogram'>, 'Counter' | 'UpDownCounter' | 'Gauge'> = {
-    ...{ clock: 'Counter', sum: 'UpDownCounter', state: 'Gauge' },
+    ...{ clock: 'Counter', sum: 'UpDownCounter', min: 'Gauge', max: 'Gauge' },
   };
   for (const [key, { kind, unit, description }] of ROWS) {
     const name = `headgate.${key}`;
@@ -93,21 +89,4 @@ function sinkOf(meter: Meter): Sink {
       return () => meter.removeBatchObservableCallback(callback, all);
     },
   };
-}
-
-/** Adds a decision to the active span, and makes the span of a wait. Keys are never attributes. */
-function onSpan(message: unknown): void {
-  const { limiter, tier, waitedMs = 0, decision } = message as DecisionMessage;
-  const { reason, policy, degraded, limit, remaining, retryAfterMs } = decision;
-  const outcome = outcomeOf(message as DecisionMessage);
-  const attributes = {
-    ...attributesOf({ limiter, policy, tier, outcome, reason, degraded }),
-    ...(policy !== undefined && { 'headgate.limit': limit, 'headgate.remaining': remaining }),
-    ...(retryAfterMs && { 'headgate.retry_after': retryAfterMs / 1000 }),
-  };
-  trace.getActiveSpan()?.setAttributes(attributes);
-  if (waitedMs < MIN_SPAN_MS) return;
-  const now = Date.now();
-  const startTime = new Date(now - waitedMs);
-  trace.getTracer('headgate').startSpan('headgate.wait', { startTime, attributes }).end(new Date(now));
 }

@@ -15,6 +15,20 @@ export interface PrometheusOptions {
 /** The name of a metric or of a label: as `@opentelemetry/exporter-prometheus` writes it. */
 const underscored = (name: string): string => name.replaceAll('.', '_');
 
+function nameOf([key, { kind }]: (typeof ROWS)[number]): string {
+  return `headgate_${underscored(key)}${kind === 'counter' || kind === 'clock' ? '_total' : ''}`;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` before the first metric is made, so that a refused call leaves none */
+function checkFree(register: Registry): void {
+  for (const name of ROWS.map(nameOf))
+    if (register.getSingleMetric(name))
+      throw new HeadgateError(
+        'HEADGATE_INVALID_OPTION',
+        `register: the registry has ${name} already. Call prometheusMetrics once.`,
+      );
+}
+
 /**
  * Reports every limiter of this process to prom-client, until the returned function is called, which also removes the metrics. The metrics
  * equal those of `instrument` in `headgate/opentelemetry`, with the names of OpenTelemetry's Prometheus exporter: `headgate_decisions_total`.
@@ -28,17 +42,12 @@ export function prometheusMetrics(options: PrometheusOptions = {}): () => void {
   if (typeof (register as Partial<Registry>).registerMetric !== 'function')
     throw invalidOption('register', register, 'Pass a Registry of prom-client: register: new Registry().');
   const added = new Map<string, Sink['add']>();
-  const metrics: string[] = [];
+  checkFree(register);
+  const metrics: (Counter | Gauge | Histogram)[] = [];
   let read: (set: Sink['add']) => void = () => {};
-  for (const [key, { kind, by, description: help }] of ROWS) {
-    const isCounter = kind === 'counter' || kind === 'clock';
-    const name = `headgate_${underscored(key)}${isCounter ? '_total' : ''}`;
-    if (register.getSingleMetric(name))
-      throw new HeadgateError(
-        'HEADGATE_INVALID_OPTION',
-        `register: the registry has ${name} already. Call prometheusMetrics once.`,
-      );
-    metrics.push(name);
+  for (const row of ROWS) {
+    const [key, { kind, by, description: help }] = row;
+    const name = nameOf(row);
     const labelNames = by.map((attribute) => underscored(ATTRIBUTES[attribute]));
     const config = { name, help, labelNames, registers: [register] };
     const labels = (values: Parameters<typeof attributesOf>[0]) => {
@@ -47,14 +56,18 @@ export function prometheusMetrics(options: PrometheusOptions = {}): () => void {
     };
     if (kind === 'histogram') {
       const histogram = new Histogram({ ...config, buckets: BUCKETS });
+      metrics.push(histogram);
       added.set(key, (_, value, values) => histogram.observe(labels(values), value));
     } else if (kind === 'counter') {
       const counter = new Counter(config);
+      metrics.push(counter);
       added.set(key, (_, value, values) => counter.inc(labels(values), value));
     } else {
       const Metric = kind === 'clock' ? Counter : Gauge;
       const metric: Counter | Gauge = new Metric({
         ...config,
+        // For the registry of a cluster's primary process, which adds values up by default.
+        aggregator: kind === 'clock' ? 'sum' : kind,
         collect: () => {
           metric.reset();
           read((which, value, values) => {
@@ -62,6 +75,7 @@ export function prometheusMetrics(options: PrometheusOptions = {}): () => void {
           });
         },
       });
+      metrics.push(metric);
     }
   }
   const sink: Sink = {
@@ -74,6 +88,8 @@ export function prometheusMetrics(options: PrometheusOptions = {}): () => void {
   const end = reportTo(sink, nearLimit);
   return () => {
     end();
-    for (const name of metrics) register.removeSingleMetric(name);
+    // A repeated end leaves the metrics of a later call.
+    for (const [i, name] of ROWS.map(nameOf).entries())
+      if (register.getSingleMetric(name) === metrics[i]) register.removeSingleMetric(name);
   };
 }

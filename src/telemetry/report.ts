@@ -64,7 +64,8 @@ export function reportTo(sink: Sink, nearLimit: number): () => void {
         continue;
       }
       if (cost > 0) sink.add('units', cost, of);
-      if (verdict.remaining <= policies[i]!.traits.capacity * nearLimit) sink.add('near_limit', 1, of);
+      const isNear = verdict.remaining <= policies[i]!.traits.capacity * nearLimit;
+      if (isCharged && isNear) sink.add('near_limit', 1, of);
     }
   };
   const onStore = ({ durationMs, busyMs, degraded, error, ...message }: StoreMessage): void => {

@@ -250,6 +250,8 @@ describe('the alerts of single situations, by promtool', () => {
     ],
     HeadgateOverrideForgotten: [
       ['25h', [gauge('headgate_overrides_active', 1)], true],
+      // The workers of a cluster, added up.
+      ['25h', [gauge('headgate_overrides_active', 4)], true],
       ['23h', [gauge('headgate_overrides_active', 1)], false],
       ['25h', [gauge('headgate_overrides_active', 0)], false],
     ],

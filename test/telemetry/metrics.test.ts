@@ -157,11 +157,8 @@ describe('metrics', () => {
       const row = METRICS[descriptor.name.slice('headgate.'.length) as keyof typeof METRICS];
       expect(descriptor.unit).to.equal(row.unit);
       const isSum = ['counter', 'clock', 'sum'].includes(row.kind);
-      const type = isSum
-        ? DataPointType.SUM
-        : row.kind === 'state'
-          ? DataPointType.GAUGE
-          : DataPointType.HISTOGRAM;
+      const rest = row.kind === 'histogram' ? DataPointType.HISTOGRAM : DataPointType.GAUGE;
+      const type = isSum ? DataPointType.SUM : rest;
       expect(dataPointType, descriptor.name).to.equal(type);
       if (isSum) expect(metric).to.have.property('isMonotonic', row.kind !== 'sum');
       for (const { attributes } of dataPoints)
@@ -218,6 +215,17 @@ describe('metrics', () => {
     for (let i = 0; i < 10; i++) await limiter.consume('k');
     // At most 20 % of ten units are left after the eighth, ninth and tenth.
     expect(await series('headgate_near_limit_total', 'burst')).to.deep.equal({ 'policy=default': 3 });
+  });
+
+  it('count neither denials, nor peeks, nor repetitions as near the limit', async () => {
+    const limiter = make({ name: 'near', policies: ['tight=9/1h', 'wide=10/1h'] });
+    for (let i = 0; i < 9; i++) await limiter.consume('k', { id: `${i}` });
+    const near = { 'policy=tight': 2, 'policy=wide': 2 };
+    expect(await series('headgate_near_limit_total', 'near')).to.deep.equal(near);
+    expect((await limiter.consume('k')).policies[1]).to.include({ allowed: true, remaining: 1 });
+    await limiter.peek('k');
+    await limiter.consume('k', { id: '8' });
+    expect(await series('headgate_near_limit_total', 'near')).to.deep.equal(near);
   });
 
   it('count bans, automatic ones and those by hand, and changes by hand', async () => {

@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { inspect } from 'node:util';
 import { HeadgateError } from 'headgate';
+import { withoutSecrets } from 'headgate/admin';
 import { urlOf } from './guard.js';
 import { send, webRequest } from './node.js';
 import { compileOptions, type DashboardOptions } from './options.js';
-import { Service } from './service.js';
+import { failed, Service } from './service.js';
 
 /** Options of `dashboard`. */
 export interface WebDashboardOptions extends DashboardOptions {
@@ -64,14 +66,24 @@ export function dashboard(options: WebDashboardOptions): DashboardHandler {
   };
   const node = (req: IncomingMessage, res: ServerResponse): void => {
     const isSecure = 'encrypted' in req.socket;
-    void webRequest(req, req.url ?? '/', isSecure)
-      .then((request) => handler(request, { ip: req.socket.remoteAddress }))
-      .then(
-        (response) => send(response, res),
-        () => res.destroy(),
-      );
+    void webRequest(req, req.url ?? '/', isSecure).then(
+      async (request) => {
+        const answer = handler(request, { ip: req.socket.remoteAddress });
+        send(await answer.catch(answerOfError), res);
+      },
+      // The client left while it sent the body, or a web request cannot have the method, such as TRACE.
+      () => res.destroy(),
+    );
   };
   return Object.assign(handler, { node, close: () => service.close() });
+}
+
+/** The answer to a request that failed, such as one for which `actions` threw. The error is a warning of the process, because visitors must not see it. */
+function answerOfError(error: unknown): Response {
+  // Any value can be thrown, even one without a text.
+  const text = error instanceof Error ? String(error) : inspect(error);
+  process.emitWarning(withoutSecrets(`dashboard: a request failed: ${text}`), 'HeadgateWarning');
+  return failed({ status: 500, message: 'The request failed. A warning of the server has the cause.' });
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */

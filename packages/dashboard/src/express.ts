@@ -42,7 +42,7 @@ export function dashboard<Req extends Request = Request>(
     const request = await webRequest(req, req.originalUrl, req.secure);
     const response = await service.answer({
       request,
-      path: pathIn(req),
+      path: req.path,
       // Not `req.ip`, which a client may set if Express trusts a proxy.
       ip: req.socket.remoteAddress,
       operator: async () => settings.actions?.(req as Req),
@@ -52,11 +52,6 @@ export function dashboard<Req extends Request = Request>(
   const middleware = (req: IncomingMessage, res: ServerResponse, next: NextFunction): void =>
     void answer(req as Request, res).catch(next);
   return Object.assign(middleware, { close: () => service.close() });
-}
-
-/** The path below the mount. Express shows the mount itself as `/`, with or without a slash at its end. */
-function pathIn({ path, baseUrl, originalUrl }: Request): string {
-  return originalUrl.split('?')[0] === baseUrl ? '' : path;
 }
 
 export default dashboard;

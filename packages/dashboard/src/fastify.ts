@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { Readable } from 'node:stream';
 import type {
   FastifyPluginAsync,
   FastifyPluginCallback,
@@ -10,7 +11,7 @@ import type {
   FastifyRequest,
   RouteShorthandOptions,
 } from 'fastify';
-import { send, webRequest } from './node.js';
+import { webRequest } from './node.js';
 import { compileOptions, type DashboardOptions as Options } from './options.js';
 import { Service } from './service.js';
 
@@ -48,33 +49,39 @@ export const dashboardPlugin: FastifyPluginCallback<DashboardOptions> = (fastify
 /** Makes Fastify pass the prefix to the plugin, and not add it to the routes. */
 Object.assign(dashboardPlugin, { [Symbol.for('skip-override')]: true });
 
+/** Whether a hook runs before the page. An empty list authenticates nobody. */
+const hasHook = (preHandler: DashboardOptions['preHandler']): boolean =>
+  [preHandler].flat().some((hook) => typeof hook === 'function');
+
 // eslint-disable-next-line @typescript-eslint/require-await -- Fastify reports errors of an async plugin from `ready`
 const mount: FastifyPluginAsync<DashboardOptions> = async (fastify, options) => {
   const { preHandler, ...given } = options;
   const { prefix: _, ...own } = given as typeof given & { prefix?: string };
   const settings = compileOptions<FastifyRequest>(
-    preHandler && own.auth === undefined ? { ...own, auth: 'upstream' } : own,
+    hasHook(preHandler) && own.auth === undefined ? { ...own, auth: 'upstream' } : own,
     CALLER,
   );
   const service = new Service(settings);
   fastify.addHook('onClose', () => service.close());
-  const base = fastify.prefix.replace(/\/$/, '');
   // The dashboard reads bodies itself, as on other servers. The plugin's context is its own.
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('*', (_request, _payload, parsed) => parsed(null));
-  const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    const path = request.url.split('?')[0]!;
-    const response = await service.answer({
+  const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const { '*': path = '' } = request.params as { readonly '*'?: string };
+    const { status, headers, body } = await service.answer({
       request: await webRequest(request.raw, request.url, request.protocol === 'https'),
-      path: path.slice(base.length),
+      // Not the URL without the prefix, whose parameters have other lengths.
+      path: `/${path}`,
       // Not `request.ip`, which a client may set if Fastify trusts a proxy.
       ip: request.raw.socket.remoteAddress,
       operator: async () => settings.actions?.(request),
     });
-    reply.hijack();
-    send(response, reply.raw);
+    // By Fastify, so that cookies and fields of other plugins are sent, too. It ends the stream of a client that has left.
+    reply.code(status);
+    for (const [name, value] of headers) reply.header(name, value);
+    return reply.send(body && Readable.fromWeb(body as never));
   };
-  for (const url of base === '' ? ['/*'] : ['', '/*'])
+  for (const url of fastify.prefix.replace(/\/$/, '') === '' ? ['/*'] : ['', '/*'])
     fastify.route({
       method: ['GET', 'HEAD', 'POST'],
       url,

@@ -11,6 +11,9 @@ export async function webRequest(req: Incoming, path: string, isSecure: boolean)
   for (const [name, value] of Object.entries(req.headers))
     if (!name.startsWith(':') && value !== undefined)
       headers.set(name, Array.isArray(value) ? value.join(', ') : value);
+  // HTTP/2 has the host in a field of its own, and the guard reads the usual one.
+  const { ':authority': authority } = req.headers;
+  if (authority !== undefined && !headers.has('host')) headers.set('host', String(authority));
   const url = new URL(`${isSecure ? 'https' : 'http'}://dashboard.invalid`);
   const [pathname = '', query = ''] = path.split(/\?(.*)/s);
   url.pathname = pathname;
@@ -22,7 +25,8 @@ export async function webRequest(req: Incoming, path: string, isSecure: boolean)
 
 /** The body. A body that is too large is cut to a length that is still too large. */
 async function textOf(req: Incoming): Promise<string> {
-  if (req.body !== undefined) return typeof req.body === 'string' ? req.body : JSON.stringify(req.body);
+  // Parsers of Express 4 set an empty body on requests that they do not read.
+  if (req.body !== undefined && req.readableEnded) return textOfParsed(req.body);
   const chunks: Buffer[] = [];
   let rest = MAX_IMPORT_BYTES + 1;
   for await (const chunk of req as AsyncIterable<Buffer>) {
@@ -32,8 +36,21 @@ async function textOf(req: Incoming): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** Writes a web response to Node's. A stream ends when the client leaves. */
+/** The text of a body that earlier middleware has read: as bytes, as a text, or as JSON. */
+function textOfParsed(body: unknown): string {
+  if (body instanceof Uint8Array) return Buffer.from(body).toString();
+  return typeof body === 'string' ? body : JSON.stringify(body);
+}
+
+/** Whether the client has left. The response of an HTTP/2 server has the state of its stream only. */
+export function hasLeft(res: ServerResponse): boolean {
+  const { stream } = res as { readonly stream?: { readonly destroyed: boolean } };
+  return stream?.destroyed ?? res.destroyed;
+}
+
+/** Writes a web response to Node's. A stream ends when the client leaves, or at once if the client left before the answer. */
 export function send(response: Response, res: ServerResponse): void {
+  if (hasLeft(res)) return void response.body?.cancel();
   res.statusCode = response.status;
   for (const [name, value] of response.headers) if (name !== 'set-cookie') res.setHeader(name, value);
   // Earlier middleware may have set cookies, too.

@@ -9,7 +9,7 @@ const LIBRARIES = ['preact', 'preact/hooks', 'htm'];
 
 /** The modules of the page, each after those that it imports. */
 const MODULES = [
-  ...['lib', 'text', 'zone', 'command', 'plan', 'use', 'undo', 'state', 'parts', 'outage'],
+  ...['lib', 'address', 'text', 'zone', 'command', 'plan', 'use', 'undo', 'state', 'parts', 'outage'],
   ...['charts', 'transfer', 'limits', 'dialog', 'slots'],
   ...['tenants', 'denied', 'near', 'limiter', 'now', 'past', 'key', 'what-if', 'log', 'processes', 'main'],
 ];

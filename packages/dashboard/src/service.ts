@@ -28,7 +28,7 @@ const POLL_MS = 2_000;
 export interface Asked {
   /** A request with all fields, and the body as text. */
   readonly request: Request;
-  /** The path below the dashboard's own: `/api/now`. Empty for its own path without a slash at the end. */
+  /** The path below the dashboard's own: `/api/now`. A slash at the end changes nothing. */
   readonly path: string;
   readonly ip: string | undefined;
   /** Returns the answer of `actions`, which may be wrong. */
@@ -60,7 +60,9 @@ export class Service {
     this.poller = new Poller(POLL_MS, () => this.#now.read());
   }
 
-  async answer(asked: Asked): Promise<Response> {
+  async answer(given: Asked): Promise<Response> {
+    // Frameworks remove a slash at the end (Next.js), or add one, and may redirect to their form, so both forms have the same answer.
+    const asked = { ...given, path: given.path.replace(/\/$/, '') };
     const { request, path, ip } = asked;
     const { actions, isLocal } = this.#settings;
     const refused = isLocal ? refuseRemote(request, ip, actions !== undefined) : undefined;
@@ -71,8 +73,7 @@ export class Service {
       );
       if (answer) return answer;
     }
-    if (path === '') return moved(request);
-    const isPage = path === '/' || path === '/index.html';
+    const isPage = path === '' || path === '/index.html';
     if (request.method === 'GET' || request.method === 'HEAD')
       return isPage ? page(request) : this.#read(asked);
     if (request.method === 'POST' && !isPage) return this.#write(asked);
@@ -197,7 +198,7 @@ function json(body: Body | object, status = 200, headers: Record<string, string>
   });
 }
 
-const failed = ({ status, message }: Refusal, headers?: Record<string, string>): Response =>
+export const failed = ({ status, message }: Refusal, headers?: Record<string, string>): Response =>
   json({ error: message }, status, headers);
 
 async function answered<T>(answer: () => Promise<T>): Promise<T | Response> {
@@ -237,10 +238,4 @@ function page(request: Request): Response {
     `${TOKEN_COOKIE}=${tokenOf(request) ?? newToken()}; Path=/; SameSite=Strict${isSecure ? '; Secure' : ''}`,
   );
   return new Response(request.method === 'HEAD' ? null : PAGE, { headers });
-}
-
-/** Adds the slash on which the page's relative URLs depend. The location is relative, because a proxy may have changed the path. */
-function moved(request: Request): Response {
-  const last = urlOf(request).pathname.split('/').at(-1)!;
-  return new Response(null, { status: 308, headers: { ...HEADERS, location: `${last}/` } });
 }

@@ -1,8 +1,10 @@
 // Requests that are refused: of other sites, of other machines, without a session, without a token.
 import { request } from 'node:http';
 import { expect } from 'chai';
+import fastify, { type preHandlerHookHandler } from 'fastify';
 import { createLimiter, memoryStore, type Limiter } from 'headgate';
 import { dashboard, type WebDashboardOptions } from 'headgate-dashboard';
+import { dashboardPlugin } from 'headgate-dashboard/fastify';
 import { frameworks, tokenFields, type Site } from './servers.js';
 
 const BAN = JSON.stringify({ action: 'ban', name: 'api', key: 'victim', for: '1h', reason: 'forged' });
@@ -119,6 +121,20 @@ for (const [name, start] of Object.entries(frameworks)) {
     });
   });
 }
+
+describe('dashboardPlugin without actions and auth', () => {
+  it('serves readers of other machines only after a hook', async () => {
+    const hook: preHandlerHookHandler = (_request, _reply, done) => done();
+    const hooks = [undefined, [], hook, [hook]] as const;
+    for (const [i, status] of [403, 403, 200, 200].entries()) {
+      const app = fastify();
+      await app.register(dashboardPlugin, { store: memoryStore(), preHandler: hooks[i] as typeof hook });
+      const headers = { 'x-forwarded-for': '203.0.113.9' };
+      expect((await app.inject({ url: '/api/now', headers })).statusCode, `${i}`).to.equal(status);
+      await app.close();
+    }
+  });
+});
 
 describe('dashboard for Request handlers without actions and auth', () => {
   const ask = async (options: Partial<WebDashboardOptions>, ip?: string) => {

@@ -1,4 +1,5 @@
 // The state that the server sends, the connection to the server, and requests.
+import { addressOf } from './address.js';
 import { useEffect, useState } from './lib.js';
 
 /**
@@ -77,7 +78,7 @@ function setLink(link) {
 /** Reads the stream. If it stays silent, as behind a proxy that collects responses, the page polls. */
 export function connect() {
   disconnect();
-  source = new EventSource('api/stream');
+  source = new EventSource(addressOf('api/stream', location));
   const listen = () => {
     clearTimeout(silence);
     silence = setTimeout(poll, SILENCE_MS);
@@ -146,18 +147,18 @@ async function read(response) {
 }
 
 /** @param {string} path @returns {Promise<any>} */
-export const get = async (path) => read(await fetch(path, { cache: 'no-store' }));
+export const get = async (path) => read(await fetch(addressOf(path, location), { cache: 'no-store' }));
 
 /** The text of a file. @param {string} path */
 export async function getText(path) {
-  const response = await fetch(path, { cache: 'no-store' });
+  const response = await fetch(addressOf(path, location), { cache: 'no-store' });
   return response.ok && !response.redirected ? response.text() : read(response);
 }
 
 /** @param {string} path @param {object} body @returns {Promise<any>} */
 export const post = async (path, body) =>
   read(
-    await fetch(path, {
+    await fetch(addressOf(path, location), {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-headgate-token': token() },
       body: JSON.stringify(body),
