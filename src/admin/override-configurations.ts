@@ -1,5 +1,5 @@
 // Overrides while the processes of a limiter have different policies, such as during a deployment.
-import { HeadgateError, withoutPage } from '../common/errors.js';
+import { HeadgateError, show, withoutPage } from '../common/errors.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { reasonOf } from './redis/calls.js';
 import { limiterOn, withLimiter } from './limiters.js';
@@ -76,13 +76,22 @@ export function doubtsOfOthers({ limiter, others }: Overriding, { wish, ...whose
   const name = JSON.stringify(limiter.name);
   const message = `the processes have ${others.length + 1} different configurations of ${name}. Each applies the change to its own policies.`;
   const unfit = others.flatMap((other): AdminWarning[] => {
-    const why = refusalIn(other, () => other.limiter!.internals.overrides.check(keyFor(whose), change, {}));
+    const key = keyFor(whose);
+    const why = refusalIn(other, () => other.limiter!.internals.overrides.check(key, change, {}));
     if (why === undefined) return [];
-    const { length } = other.configuration.instances;
-    const which = length === 1 ? 'a process keeps its limits' : `${length} processes keep their limits`;
-    return [{ code: 'UNFIT_OVERRIDE', message: `${which} of ${name}: ${why}` }];
+    const { overrides } = limiter.internals;
+    const names = other.limiter ? overrides.reaches(other.limiter.internals.overrides, key, change) : [];
+    return [{ code: 'UNFIT_OVERRIDE', message: `${effectIn(other, names)} of ${name}: ${why}` }];
   });
   return [{ code: 'DIFFERENT', message }, ...unfit];
+}
+
+/** The effect of a change on the processes with a configuration. @param names the policies that the change concerns nevertheless */
+function effectIn({ configuration }: Other, names: readonly string[]): string {
+  const { length } = configuration.instances;
+  const which = length === 1 ? 'a process' : `${length} processes`;
+  if (names.length === 0) return `${which} ${length === 1 ? 'keeps its' : 'keep their'} limits`;
+  return `${which} ${length === 1 ? 'changes' : 'change'} only ${names.map(show).join(', ')}`;
 }
 
 /** The reason why the processes with a configuration do not apply a change. */

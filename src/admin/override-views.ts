@@ -1,6 +1,8 @@
 import { HeadgateError } from '../common/errors.js';
 import { compilePolicies } from '../contract/compile-policies.js';
+import { lacksLimits } from '../features/overrides/key-limits.js';
 import { entryInForce, type AppliedOverrides } from '../contract/overrides.js';
+import { visiblePolicies } from '../contract/shares.js';
 import type { LiveLimiter } from '../features/overrides/redis-check.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { overrideOf, type Override, type OverrideChange } from '../limiter/overrides/override.js';
@@ -21,10 +23,10 @@ export type AppliedOverride = Override & {
 const UNFIT: AdminWarning = {
   code: 'UNFIT_OVERRIDE',
   message:
-    'the override does not fit the policies of the limiter any more, so it has no effect. Remove or replace it.',
+    'the override does not fit all policies of the limiter any more, and those that it does not fit keep their limits. Remove or replace it.',
 };
 
-/** The override that applies to a key, and a warning if it has no effect. */
+/** The override that applies to a key, and a warning if it does not fit. */
 export async function overrideFor(
   limiter: Limiter,
   place: Record<string, string>,
@@ -105,8 +107,14 @@ export interface OverrideOfAll {
 
 export async function overrideOfAll(state: State, name: string, limits: Limits): Promise<OverrideOfAll> {
   const record = limits.overrides && (await state.overrides.recordOfAll(name));
+  const isOfOtherKind = (now: number): boolean => {
+    const entry = entryInForce(record, now);
+    if (!entry || entry.revision !== '') return entry !== undefined;
+    const policies = compiledSets(limits).flatMap(([, some]) => visiblePolicies(some));
+    return !entry.isDamaged && lacksLimits(entry, policies);
+  };
   return {
     applied: limits.overrides ? { revisions: {}, all: typeof record === 'string' ? record : '' } : undefined,
-    isOfOtherKind: (now) => (entryInForce(record, now)?.revision ?? '') !== '',
+    isOfOtherKind,
   };
 }

@@ -22,7 +22,7 @@ export interface AdminWarning {
 /**
  * `UNKNOWN_SCOPE`: no limiter of this name is known. `DIFFERENT`: processes have different options. `NO_BAN`: limiters of this name do not
  * check for such bans. `SHADOW`: the limiter never denies. `OWN_KEYS`: the program makes keys itself. `SHORTENED`: an earlier ban was longer.
- * `NOT_NOTED`: a change was made, but could not be recorded. `UNFIT_OVERRIDE`: an override has no effect. `UNREADABLE`: the published limiters
+ * `NOT_NOTED`: a change was made, but could not be recorded. `UNFIT_OVERRIDE`: an override does not fit all policies. `UNREADABLE`: the published limiters
  * cannot be read. `UNANSWERED`: the limiter has no answer to the key. `UNLIKELY_KEY`: the keys
  * of the limiter are addresses, and the key is not. `SLOTS_FREED`: a reset freed the slots of work that still runs.
  * `CHANGED_SINCE`: the undo of an import left out keys with another ban. `ALL_TIERS`: an override is for several tiers, with their limits before

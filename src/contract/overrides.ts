@@ -20,6 +20,14 @@ export type OverrideRecord = string;
 /** The id that marks the revision of a client change. No policy has this id. */
 export const CLIENT_CHANGE_ID = '*';
 
+/** An id without limits in any entry. */
+export const UNFOUND_ID = '-';
+
+/** The id by which the records of overrides have the limits of a policy. */
+export function recordIdOf({ id, isFixed, isHidden }: CompiledPolicy): string {
+  return isFixed || isHidden ? UNFOUND_ID : id;
+}
+
 /** The beginning of the revision of a change to another tier. No hash contains it. */
 export const TIER_PREFIX = 'tier=';
 
@@ -156,7 +164,7 @@ class ParsedRecord {
   }
 
   entries(policies: readonly CompiledPolicy[], now: number): readonly (OverrideEntry | undefined)[] {
-    return policies.map(({ id }) => this.now(now, id));
+    return policies.map((policy) => this.now(now, recordIdOf(policy)));
   }
 
   /** The policies changed by the entries. The array stays the same until an entry changes. */
@@ -177,7 +185,8 @@ class ParsedRecord {
   }
 
   #change(policy: CompiledPolicy, entry: OverrideEntry | undefined): CompiledPolicy {
-    const limits = entry?.limits.get(policy.id);
+    const id = recordIdOf(policy);
+    const limits = entry?.limits.get(id);
     if (!policy.traits.drains) {
       if (!limits) return policy;
       const [limit] = limits as [number];
@@ -186,9 +195,8 @@ class ParsedRecord {
       return { ...policy, limit, params: paramsOf(policy, limits), ...moved };
     }
     const rates: Rates = {
-      at: (time) => paramsOf(policy, this.at(time, policy.id)?.limits.get(policy.id)),
-      around: (time) =>
-        this.#around(time, policy.id).map((each) => paramsOf(policy, each?.limits.get(policy.id))),
+      at: (time) => paramsOf(policy, this.at(time, id)?.limits.get(id)),
+      around: (time) => this.#around(time, id).map((each) => paramsOf(policy, each?.limits.get(id))),
       boundaries: (from, to) => this.#boundaries(from, to),
       base: policy.params,
     };
@@ -225,23 +233,6 @@ function paramsOf({ params }: CompiledPolicy, limits: readonly number[] | undefi
 function isLimits(field: string): boolean {
   const [limit] = field.split(' ').map(Number);
   return /^\d+( \d+)*$/.test(field) && limit! >= 1 && limit! <= MAX_UNITS;
-}
-
-/** The revision of an entry. @param applied the revision with which the caller asks */
-export function revisionIn(entry: OverrideEntry | undefined, applied = ''): string {
-  const { revision = '', json = '' } = entry ?? {};
-  return revision === '' && applied.startsWith(LIMITS_PREFIX) ? LIMITS_PREFIX + json : revision;
-}
-
-/**
- * The client change of an entry: the revision, the change as JSON, and the end (ms; 0: not yet known), separated by tabs; or an empty text.
- *
- * @param applied as in `revisionIn`
- */
-export function clientChangeOf(entry: OverrideEntry | undefined, applied?: string): string {
-  const revision = revisionIn(entry, applied);
-  if (entry === undefined || revision === '') return '';
-  return `${revision}\t${entry.json}\t${entry.until === Infinity ? 0 : entry.until}`;
 }
 
 /** @returns an array with the entry, or an empty array if the text is not an entry */

@@ -57,6 +57,8 @@ export interface CompiledPolicy {
   readonly share?: string | undefined;
   /** Whether it is a part of the shared policy of its name: see `contract/shares.ts`. Users do not see it. */
   readonly isHidden?: boolean;
+  /** Whether the caller has applied an override, so that stores apply no limits of records to it. */
+  readonly isFixed?: boolean;
   /** The policy as the user passed it. */
   readonly source: Policy;
 }

@@ -46,7 +46,7 @@ export interface Reply {
   readonly limits?: readonly number[];
   /**
    * Set, and nothing decided, if an override contains a change that the store cannot apply, such as another tier. By dimension: the
-   * change's revision, the change as JSON, and the change's end (see `clientChangeOf`), or an empty text for no change. The caller asks again with a
+   * change's revision, the change as JSON, its end, and the ids of policies (see `clientChangeOf`), or an empty text for no change. The caller asks again with a
    * set whose `overrides.revisions` are the same revisions.
    */
   readonly clientChanges?: Readonly<Record<string, string>>;

@@ -2,10 +2,11 @@ import { inBackground } from '../common/background.js';
 import { DOCS, HeadgateError, show } from '../common/errors.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
+import { clientChangeOf } from '../features/overrides/key-limits.js';
 import {
-  clientChangeOf,
   entryInForce,
   isDamaged,
+  LIMITS_PREFIX,
   recordDimensions,
   UNREADABLE,
   type OverrideRecord,
@@ -165,8 +166,9 @@ export class LiveLimits {
     await this.#read();
     const dimensions = this.dimensionsOf(key);
     const read = await this.#readAll(key);
-    for (const each of this.#parts.tiers.all)
-      this.learn(key, each, changesIn(dimensions, read, this.#sets.unknown));
+    // The limits may be of the policies of another process, so that this one has to apply the change.
+    const changes = changesIn(dimensions, read, LIMITS_PREFIX);
+    for (const each of this.#parts.tiers.all) this.learn(key, each, changes);
     return this.setFor(key, set);
   }
 
@@ -237,7 +239,7 @@ function changesIn(
   unknown: string,
 ): ClientChanges {
   return Object.fromEntries(
-    read.map(([record, now], i) => [dimensions[i]!, clientChangeOf(entryInForce(record, now), unknown)]),
+    read.map(([record, now], i) => [dimensions[i]!, clientChangeOf(entryInForce(record, now), [], unknown)]),
   );
 }
 

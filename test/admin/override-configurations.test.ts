@@ -61,6 +61,61 @@ if (serverKinds.includes('redis'))
         await close();
       });
 
+    for (const [own, other, change, limits] of [
+      ['100/1m', '200/2m', { window: '2m' }, [100, 200]],
+      ['100/1m', '200/1m', { window: '1m' }, [100, 200]],
+      ['fixed-window 100/1m', 'sliding-log 200/2m', { window: '2m' }, [100, 200]],
+      ['token-bucket 100/1m', 'token-bucket 200/2m', { window: '2m' }, [100, 200]],
+      ['token-bucket 100/1m', 'token-bucket 200/2m', { limit: 300, window: '2m' }, [300, 300]],
+    ] as const)
+      it(`each process applies ${JSON.stringify(change)} to its own policies: ${own}, ${other}`, async () => {
+        const { admin, limiters, close } = await open(
+          { policies: own },
+          { policies: own },
+          { policies: other },
+        );
+        expect(codesOf(await admin.override('ada', change, NAMED))).to.deep.equal(['DIFFERENT']);
+        expect([await limitOf(limiters[1]!, 'ada'), await limitOf(limiters[2]!, 'ada')]).to.deep.equal(
+          limits,
+        );
+        await limiters[2]!.override('ada', { limit: 7 });
+        expect(await limitOf(limiters[1]!, 'ada')).to.equal(7);
+        const viewed = async (key: string) => {
+          const [view] = await admin.key(key, NAMED_ONLY);
+          return view!.policies.map(({ limit }) => limit);
+        };
+        expect(await viewed('ada')).to.deep.equal([7]);
+        await limiters[2]!.overrideAll({ limit: 9 });
+        // The administration has the policies of the most processes.
+        await until(async () => (await limitOf(limiters[1]!, 'bob')) === 9);
+        await limiters[1]!.consume('bob', { cost: 9 });
+        expect(await viewed('bob')).to.deep.equal([9]);
+        const limited = [];
+        for await (const { key, overridden, policies } of admin.limited(NAMED_ONLY))
+          limited.push([key, overridden, policies[0]!.limit]);
+        expect(limited).to.deep.equal([['bob', true, 9]]);
+        const [found] = (await admin.check()).filter(({ code }) => code === 'overrides');
+        expect(found).to.have.property('level', 'ok');
+        await close();
+      });
+
+    it('a process with a part of the policies changes that part, and an operator learns it', async () => {
+      const most = { policies: ['minute=100/1m', 'day=1000/1d'] };
+      const { admin, limiters, close } = await open(most, most, { policies: ['minute=200/1m'] });
+      for (const day of [false, { limit: 5 }] as const) {
+        const { warnings } = await admin.override('ada', { minute: { limit: 500 }, day }, NAMED);
+        const [, { message } = { message: '' }] = warnings;
+        expect(message).to.include('a process changes only "minute" of "api"').and.include('named "day"');
+        expect(await limitOf(limiters[2]!, 'ada')).to.equal(500);
+        const [found] = (await admin.check()).filter(({ code }) => code === 'overrides');
+        expect(found!.message).to.include('api: ada (in a part of its processes)');
+      }
+      const { warnings } = await admin.override('ada', { day: { limit: 5 } }, NAMED);
+      expect(warnings[1]!.message).to.include('a process keeps its limits of "api"');
+      expect(await limitOf(limiters[2]!, 'ada')).to.equal(200);
+      await close();
+    });
+
     it('a process whose policies the change does not fit is named, and found by check', async () => {
       const several = {
         policies: [

@@ -514,10 +514,17 @@ describe('a server that is too old', () => {
         await before.close();
         const after = createLimiter({ ...options, algorithm: 'gcra' });
         await after.override('eva', { limit: 9 });
-        assert.deepEqual(await ofOverrides(store), ['warning api: ada']);
+        assert.deepEqual(await ofOverrides(store), ['ok']);
         await client.set('hg:{api:ada}o1', 'garbage');
         assert.deepEqual(await ofOverrides(store), ['warning api: ada']);
+        await after.override('ada', { limit: 9 });
         await after.close();
+        const { limit: _, window: __, ...named } = options;
+        const several = createLimiter({ ...named, policies: ['minute=5/1m', 'hour=50/1h'] });
+        await several.override('bob', { minute: { limit: 9 } });
+        await several.removeOverride('eva');
+        assert.deepEqual(await ofOverrides(store), ['warning api: ada']);
+        await several.close();
         assert.deepEqual(await ofOverrides(store), []);
         client.disconnect();
       },

@@ -136,26 +136,57 @@ local function headgate_is_damaged(record, entry)
   return count == 0
 end
 
+-- Returns the ids of the policies whose limits an entry has.
+local function headgate_ids(entry)
+  local ids = {}
+  for id in string.gmatch(entry, '\t([^\t]*)\t[^\t]*') do
+    if id ~= '*' then ids[#ids + 1] = id end
+  end
+  return ids
+end
+
+-- Whether an entry of limits was written by a process with other policies: see isOfOtherPolicies in key-limits.ts. `ids` are those of
+-- the caller's policies of the key's dimension; '-' is that of a policy to which no record applies.
+local function headgate_is_of_others(entry, ids)
+  local names, is_found, missing = {}, false, {}
+  for _, id in ipairs(headgate_ids(entry)) do names[string.match(id, ':(.*)') or ''] = true end
+  for _, id in ipairs(ids) do
+    if id ~= '-' then
+      if headgate_limits(entry, id) then is_found = true else missing[#missing + 1] = id end
+    end
+  end
+  if not is_found then return #missing > 0 end
+  for _, id in ipairs(missing) do
+    if names[string.match(id, ':(.*)') or ''] then return true end
+  end
+  return false
+end
+
 -- Returns the revision of a record now, or an empty string, and the entry in force. The revision of a record that cannot be read is '!'.
--- `applied` is the revision with which the caller asks. If it begins with '=', a change of limits alone has a revision, too.
-headgate_revision = function(record, applied)
+-- `applied` is the revision with which the caller asks. If it begins with '=', or if the limits are of other policies than those with `ids`,
+-- a change of limits alone has a revision, too.
+headgate_revision = function(record, applied, ids)
   local entry = record ~= '' and headgate_entry_at(record, now, nil, true) or nil
   if record ~= '' and headgate_is_damaged(record, entry) then
     return '!', '0 0\t' .. string.sub(string.gsub(record, '[\t\n]', ' '), 1, 200)
   end
-  local revision = entry and headgate_field(entry, '*') or ''
-  if revision == '' and string.byte(applied) == 61 then
-    revision = '=' .. (entry and string.match(entry, '.*\t(.*)$') or '')
+  if not entry then return string.byte(applied) == 61 and '=' or '' end
+  local revision = headgate_field(entry, '*') or ''
+  if revision == '' and (string.byte(applied) == 61 or headgate_is_of_others(entry, ids)) then
+    local with_limits = headgate_ids(entry)
+    with_limits[#with_limits + 1] = string.match(entry, '.*\t(.*)$')
+    revision = '=' .. table.concat(with_limits, ' ')
   end
   return revision, entry
 end
 
--- Returns the revision of a record now, the change as JSON and its end, separated by tabs; or an empty string unless clients must know the
--- change.
-headgate_client_change = function(record, applied)
-  local revision, entry = headgate_revision(record, applied)
+-- Returns the revision of a record now, the change as JSON, its end and the ids with limits, separated by tabs; or an empty string unless
+-- clients must know the change.
+headgate_client_change = function(record, applied, ids)
+  local revision, entry = headgate_revision(record, applied, ids)
   if revision == '' or not entry then return '' end
-  return revision .. '\t' .. string.match(entry, '.*\t(.*)$') .. '\t' .. string.match(entry, '^%d+ (%d+)')
+  local change = { revision, string.match(entry, '.*\t(.*)$'), (string.match(entry, '^%d+ (%d+)')), unpack(headgate_ids(entry)) }
+  return table.concat(change, '\t')
 end
 
 end

@@ -1,12 +1,16 @@
 import type { MemoryColumn } from '../../algorithms/index.js';
 import { costAt, type Costs } from '../../contract/costs.js';
 import {
-  clientChangeOf,
+  LIMITS_PREFIX,
+  parseEntryNote,
   parseRecord,
-  revisionIn,
+  recordIdOf,
   textOfDimension,
+  UNFOUND_ID,
+  type OverrideEntry,
   type OverrideRecord,
 } from '../../contract/overrides.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply, UsageReply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
 import { admits, attemptWait, NEVER, nextWait } from '../../contract/verdicts.js';
@@ -34,11 +38,12 @@ export function clientChanges(
   let differ = false;
   const changes: Record<string, string> = {};
   for (const { part, limits } of places) {
-    if (part.set.policies.length === 0) continue;
+    const { policies } = part.set;
+    if (policies.length === 0) continue;
     const entry = limits?.entry;
     const revision = textOfDimension(set.overrides!.revisions, part.name);
-    if (revisionIn(entry, revision) !== revision) differ = true;
-    changes[part.name] = clientChangeOf(entry, revision);
+    if (revisionIn(entry, policies, revision) !== revision) differ = true;
+    changes[part.name] = clientChangeOf(entry, policies, revision);
   }
   return differ ? { clientChanges: changes } : undefined;
 }
@@ -121,4 +126,88 @@ function admittedAt({ columns, row, limits }: Place, i: number, cost: number, fr
     if (later !== NEVER && time + later < end) return time + later;
     time = end;
   }
+}
+
+/**
+ * Whether an entry of limits was written by a process with other policies, as during a deployment: it has limits of none of these policies, or
+ * only those of another policy with the same name. The caller applies such a change. The script `apply-overrides.lua` does the same.
+ *
+ * @param policies the caller's policies of the key's dimension
+ */
+export function isOfOtherPolicies({ limits }: OverrideEntry, policies: readonly CompiledPolicy[]): boolean {
+  const ids = policies.map(recordIdOf).filter((id) => id !== UNFOUND_ID);
+  const missing = ids.filter((id) => !limits.has(id));
+  if (missing.length === 0 || missing.length === ids.length) return missing.length > 0;
+  const names = new Set([...limits.keys()].map(nameIn));
+  return missing.some((id) => names.has(nameIn(id)));
+}
+
+/**
+ * Whether an entry of all keys lacks the limits of a policy that its change concerns, because a process with other policies wrote the entry.
+ *
+ * @param policies those of all tiers
+ */
+export function lacksLimits({ limits, json }: OverrideEntry, policies: readonly CompiledPolicy[]): boolean {
+  const fields = Object.keys(Object(parseEntryNote(json)?.change) as object);
+  const named = policies.filter(({ name }) => fields.includes(name));
+  return (named.length > 0 ? named : policies).some(({ id }) => !limits.has(id));
+}
+
+/** The name behind the layout in the id of a policy. Empty for the default name. */
+function nameIn(id: string): string {
+  const [, ...name] = id.split(':');
+  return name.join(':');
+}
+
+/**
+ * The revision of an entry.
+ *
+ * @param policies the caller's policies of the key's dimension
+ * @param applied the revision with which the caller asks
+ */
+export function revisionIn(
+  entry: OverrideEntry | undefined,
+  policies: readonly CompiledPolicy[],
+  applied = '',
+): string {
+  if (entry === undefined) return applied.startsWith(LIMITS_PREFIX) ? LIMITS_PREFIX : '';
+  const { revision, limits, json } = entry;
+  const isKnown =
+    revision !== '' || !(applied.startsWith(LIMITS_PREFIX) || isOfOtherPolicies(entry, policies));
+  return isKnown ? revision : LIMITS_PREFIX + [...limits.keys(), json].join(' ');
+}
+
+/**
+ * The client change of an entry: the revision, the change as JSON, the end (ms; 0: not yet known), and the ids of the policies whose limits
+ * the entry has, separated by tabs; or an empty text.
+ *
+ * @param policies as in `revisionIn`
+ * @param applied as in `revisionIn`
+ */
+export function clientChangeOf(
+  entry: OverrideEntry | undefined,
+  policies: readonly CompiledPolicy[],
+  applied?: string,
+): string {
+  const revision = revisionIn(entry, policies, applied);
+  if (entry === undefined || revision === '') return '';
+  const until = entry.until === Infinity ? 0 : entry.until;
+  return [revision, entry.json, until, ...entry.limits.keys()].join('\t');
+}
+
+/** A client change as a store returns it. */
+export interface ClientChange {
+  readonly revision: string;
+  readonly json: string;
+  /** The end, ms since the epoch; Infinity if it is not known. */
+  readonly until: number;
+  /** The ids of the policies to which the store applies the entry's limits. */
+  readonly ids: ReadonlySet<string>;
+}
+
+/** Parses a text of `clientChangeOf`. @returns undefined for an empty text */
+export function parseClientChange(text: string): ClientChange | undefined {
+  const [revision = '', json = '', until = '', ...ids] = text.split('\t');
+  if (revision === '') return undefined;
+  return { revision, json, until: Number(until) || Infinity, ids: new Set(ids) };
 }

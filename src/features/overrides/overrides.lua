@@ -80,15 +80,23 @@ if has_record(request) then break end
 --- section prepare
 
 --- include apply-overrides
+-- Returns the ids of the policies of a dimension.
+local function ids_of(dimension)
+  local own = {}
+  for i = 1, count do
+    if ARGV[ids + 2 * i - 1] + 0 == dimension then own[#own + 1] = ARGV[ids + 2 * i - 2] end
+  end
+  return own
+end
 -- Returns the policies of a request with a record; or the configured policies and the changes that the caller must apply first.
 local function live(request)
   local own, differ = {}, false
   for i = 1, dimensions do
     own[i] = records and records[request * dimensions + i] or ''
-    if headgate_revision(own[i], ARGV[revisions + i]) ~= ARGV[revisions + i] then differ = true end
+    if headgate_revision(own[i], ARGV[revisions + i], ids_of(i)) ~= ARGV[revisions + i] then differ = true end
   end
   if differ then
-    for i = 1, dimensions do own[i] = headgate_client_change(own[i], ARGV[revisions + i]) end
+    for i = 1, dimensions do own[i] = headgate_client_change(own[i], ARGV[revisions + i], ids_of(i)) end
     return configured, own
   end
   local policies = {}
@@ -191,7 +199,9 @@ requests = state_keys
 local concerned = revision ~= '' or all ~= ''
 -- Returns the params for a key with a record; or the configured params and the change that the caller must apply first.
 local function live(configured, record)
-  if headgate_revision(record, revision) ~= revision then return configured, headgate_client_change(record, revision) end
+  if headgate_revision(record, revision, { policy_id }) ~= revision then
+    return configured, headgate_client_change(record, revision, { policy_id })
+  end
   if all ~= '' then record = record .. '\n' .. all end
   return record == '' and configured or headgate_override(configured, policy_id, record, now)
 end

@@ -1,4 +1,4 @@
-import { OVERRIDE_TAG, recordDimensions } from '../../contract/overrides.js';
+import { OVERRIDE_TAG, recordDimensions, recordIdOf } from '../../contract/overrides.js';
 import type { UsageReply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
@@ -21,7 +21,7 @@ export const overrides: Feature = {
   isPerKey: true,
   lastArgs: {
     decision: decisionArgs,
-    single: ({ policies }) => policies.slice(0, 1).map(({ id }) => id),
+    single: ({ policies }) => policies.slice(0, 1).map(recordIdOf),
     change: changeArgs,
   },
   lastOfLooks: { tag: OVERRIDE_TAG, arg: RECORDS_SENT },

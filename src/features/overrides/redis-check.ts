@@ -60,7 +60,7 @@ export async function findEffectless(
       return { level: 'ok', code: 'overrides', message: 'Every override fits the policies of its limiter.' };
     const more = idle.length > MAX_NAMES ? `, and ${idle.length - MAX_NAMES} more` : '';
     return warning(
-      `Overrides without effect, because they cannot be read or name policies that the limiter no longer has: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
+      `Overrides without full effect, because they cannot be read or name policies that the limiter no longer has: ${idle.slice(0, MAX_NAMES).join(', ')}${more}. ` +
         `Remove or replace them: see ${DOCS}/overrides.md#what-to-know.`,
     );
   } catch (error) {
@@ -92,17 +92,19 @@ function shownKey({ by, key, slot }: Place): string {
 }
 
 /**
- * Whether an entry names a policy or a tier of a limiter. Otherwise the entry has no effect.
+ * Whether an entry names only policies, or a tier, of a limiter. Otherwise the entry, or a part of it, has no effect.
  *
  * @param sets the policies by tier, with `''` for the policies without a tier
  * @param by the dimension of the key, or of the tenant; each tier must have a policy by it. Undefined if the override is of all keys
  */
 function isEffective({ revision, limits, json }: OverrideEntry, sets: Sets, by: string | undefined): boolean {
   const policies = [...sets.values()].flat();
-  if (revision === '') return policies.some(({ id }) => limits.has(id));
   const { change } = parseEntryNote(json) ?? {};
   const fields = Object.keys(Object(change) as object);
-  if (typeof change !== 'string' && policies.some(({ name }) => fields.includes(name))) return true;
+  const names = new Set(policies.map(({ name }) => name));
+  if (typeof change !== 'string' && fields.some((name) => names.has(name)))
+    return fields.every((name) => names.has(name));
+  if (revision === '' && policies.some(({ id }) => limits.has(id))) return true;
   const { tier } = Object(change) as { tier?: string };
   const isRead = [...sets.values()].every(
     (set) => by === undefined || set.some((policy) => policy.by === by),

@@ -4,6 +4,7 @@ import {
   isAsConfigured,
   OVERRIDE_TAG,
   recordDimensions,
+  recordIdOf,
   textOfDimension,
 } from '../../contract/overrides.js';
 import type { PolicySet, Query } from '../../contract/store.js';
@@ -69,11 +70,14 @@ export function decisionArgs(set: PolicySet): string[] {
   const { policies, overrides: applied } = set;
   const dimensions = recordDimensions(set);
   const revisions = dimensions.map((name) => textOfDimension(applied!.revisions, name));
-  const numbered = policies.flatMap(({ id, by }) => [id, String(dimensions.indexOf(by) + 1)]);
+  const numbered = policies.flatMap((policy) => [
+    recordIdOf(policy),
+    String(dimensions.indexOf(policy.by) + 1),
+  ]);
   return [String(dimensions.length), ...revisions, applied!.all, ...numbered];
 }
 
 /** Those of `adjust.lua`. */
 export function changeArgs({ policies, overrides: applied }: PolicySet): string[] {
-  return [applied!.all, ...policies.map(({ id }) => id)];
+  return [applied!.all, ...policies.map(recordIdOf)];
 }

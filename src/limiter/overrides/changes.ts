@@ -80,6 +80,30 @@ export class ChangeChecks {
   }
 
   /**
+   * The part of a stored change that fits. A process with other policies may have written the change.
+   *
+   * @param sets as in `byPolicy`
+   * @returns the changes as `byPolicy` does, and the reason why policies that do not exist here are left out
+   * @throws HeadgateError as `byPolicy` if nothing fits
+   */
+  fitting(
+    change: OverrideChange,
+    by: string | undefined,
+    sets: readonly (readonly CompiledPolicy[])[],
+  ): { readonly changes: ChangesByPolicy | undefined; readonly misfit?: unknown } {
+    const isSole = sets.every((policies) => policies.length <= 1);
+    try {
+      return { changes: this.byPolicy(change, by, sets, isSole) };
+    } catch (misfit) {
+      const names = new Set(sets.flat().map(({ name }) => name));
+      const fields = typeof change === 'string' ? [] : Object.entries(change);
+      const known = fields.filter(([name]) => names.has(name));
+      if (known.length === 0 || known.length === fields.length) throw misfit;
+      return { changes: this.byPolicy(Object.fromEntries(known), by, sets, isSole), misfit };
+    }
+  }
+
+  /**
    * Refuses another tier for a key that some requests of the limiter do not have, because requests without the key would ignore the tier.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`

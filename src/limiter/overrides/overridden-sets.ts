@@ -1,4 +1,4 @@
-import { visiblePolicies } from '../../contract/shares.js';
+import { limitDimension, visiblePolicies } from '../../contract/shares.js';
 import { withHidden } from '../../contract/compile-policies.js';
 import { lazy } from '../../common/lazy.js';
 import { memo } from '../../common/memo.js';
@@ -7,9 +7,9 @@ import { changedPolicy, limitsOf, type PolicyChange } from '../../contract/chang
 import { withPolicies } from '../../contract/dimensions.js';
 import { show } from '../../common/errors.js';
 import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
+import { lacksLimits, parseClientChange, type ClientChange } from '../../features/overrides/key-limits.js';
 import {
   AS_CONFIGURED,
-  clientChangeOf,
   LIMITS_PREFIX,
   recordDimensions,
   textOfDimension,
@@ -37,13 +37,17 @@ const MAX_SETS = 1000;
 /** The interval at which the override of all keys is read, ms. */
 export const POLL_MS = 1000;
 
-interface KeyChange {
+interface KeyChange extends ClientChange {
   readonly by: string;
-  readonly revision: string;
-  readonly json: string;
-  /** The end, ms since the epoch; Infinity if it is not known. */
-  readonly until: number;
   readonly isTier: boolean;
+}
+
+/** A change as `#apply` applies it. */
+interface Applied extends Pick<ClientChange, 'json' | 'ids'> {
+  /** The dimension of the key; undefined for all keys. */
+  readonly by: string | undefined;
+  /** Whether a policy may change. @default every policy of the dimension */
+  readonly applies?: (policy: CompiledPolicy) => boolean;
 }
 
 export interface SetParts {
@@ -72,7 +76,7 @@ export class OverriddenSets {
     this.#parts = parts;
     this.record = record;
     this.entry = entry;
-    this.unknown = isOfPolicies(entry) ? LIMITS_PREFIX : '';
+    this.unknown = entry && isOfPolicies(entry, parts.checks) ? LIMITS_PREFIX : '';
   }
 
   /** The set that decides about a key. @param changes the client changes of the key; undefined for a key without client changes */
@@ -112,8 +116,8 @@ export class OverriddenSets {
     const overridden = asPatient(this.#overridden(set, keyChanges, entry), set);
     const own = behind ? applying(overridden, behind) : overridden;
     // Another process reads later that the change of all keys has ended.
-    const endOfAll =
-      clientChangeOf(entry) === '' ? Infinity : entry!.until + (store.embedded ? 0 : 2 * POLL_MS);
+    const isClientChange = entry !== undefined && (entry.revision !== '' || this.unknown !== '');
+    const endOfAll = isClientChange ? entry.until + (store.embedded ? 0 : 2 * POLL_MS) : Infinity;
     const at = Math.min(endOfAll, ...keyChanges.map(({ until }) => until));
     if (at === Infinity) return own;
     const names = scope.everything.dimensions?.names ?? [DEFAULT_DIMENSION];
@@ -145,28 +149,30 @@ export class OverriddenSets {
    * itself applies changes of limits alone.
    */
   #overridden(set: PolicySet, keyChanges: readonly KeyChange[], entry: OverrideEntry | undefined): PolicySet {
-    const { revision = '', json = '' } = entry ?? {};
-    const isTier = revision.startsWith(TIER_PREFIX);
+    const isTier = entry?.revision.startsWith(TIER_PREFIX);
+    const ofAll = entry && { json: entry.json, ids: new Set(entry.limits.keys()), by: undefined };
     const applied = new Set<string>();
-    let own = isTier ? this.#apply(set, json, undefined) : set;
+    let own = ofAll && isTier ? this.#apply(set, ofAll) : set;
     const apply = (change: KeyChange): void => {
-      if (change.revision === UNREADABLE || change.revision.startsWith(LIMITS_PREFIX)) return;
-      const changed = this.#apply(own, change.json, change.by);
+      if (change.revision === UNREADABLE) return;
+      const changed = this.#apply(own, { ...change, ...withoutLimits(change, isOf(change.by)) });
       if (changed !== own) applied.add(change.by);
       own = changed;
     };
     for (const change of keyChanges) if (change.isTier) apply(change);
-    const ofAll = isOfPolicies(entry) ? recordDimensions({ policies: visiblePolicies(own.policies) }) : [];
-    if (ofAll.length > 0) {
+    const isOfAll = ofAll !== undefined && !isTier && this.unknown !== '';
+    const dimensions = isOfAll ? recordDimensions({ policies: visiblePolicies(own.policies) }) : [];
+    if (ofAll && dimensions.length > 0) {
       const named = this.#named(own, keyChanges);
-      own = this.#apply(own, json, undefined, (policy) => !named(policy));
+      const { applies } = withoutLimits({ ...entry, ...ofAll }, (policy) => !named(policy));
+      own = this.#apply(own, { ...ofAll, applies });
     }
     for (const change of keyChanges) if (!change.isTier && own.policies.some(isOf(change.by))) apply(change);
     // The store compares the revisions of every record it reads, including changes without effect here.
     const read = keyChanges.filter(({ by }) => applied.has(by) || own.policies.some(isOf(by)));
-    if (read.length === 0 && ofAll.length === 0) return this.#withRecord(own);
+    if (read.length === 0 && dimensions.length === 0) return this.#withRecord(own);
     const revisions = Object.fromEntries([
-      ...ofAll.map((by) => [by, LIMITS_PREFIX] as const),
+      ...dimensions.map((by) => [by, LIMITS_PREFIX] as const),
       ...read.map((change) => [change.by, change.revision] as const),
     ]);
     return this.#withRecord(applying(own, { revisions }));
@@ -179,7 +185,7 @@ export class OverriddenSets {
       try {
         return new Set(this.#changesOf(set, json, by)?.keys());
       } catch (error) {
-        reportUnreadable(this.#parts, json, messageOf(error));
+        reportMisfit(this.#parts, json, error);
         return new Set<string>();
       }
     });
@@ -190,20 +196,13 @@ export class OverriddenSets {
   #keyChanges(changes: ClientChanges): KeyChange[] {
     const names = this.#parts.scope.everything.dimensions?.names ?? [DEFAULT_DIMENSION];
     return names.flatMap((by) => {
-      const [revision = '', json = '', until = ''] = textOfDimension(changes, by).split('\t');
-      if (revision === '' || (revision.startsWith(LIMITS_PREFIX) && this.unknown === '')) return [];
-      const isTier = revision.startsWith(TIER_PREFIX);
-      return [{ by, revision, json, until: Number(until) || Infinity, isTier }];
+      const change = parseClientChange(textOfDimension(changes, by));
+      return change ? [{ ...change, by, isTier: change.revision.startsWith(TIER_PREFIX) }] : [];
     });
   }
 
-  /**
-   * Applies a change to a set. A change that does not fit is reported, and leaves the set unchanged.
-   *
-   * @param by the dimension of the key; undefined for all dimensions
-   * @param applies whether a policy may change
-   */
-  #apply(set: PolicySet, json: string, by: string | undefined, applies = isOf(by)): PolicySet {
+  /** Applies a change to a set. Policies that the change does not fit are reported, and keep their limits. */
+  #apply(set: PolicySet, { json, ids, by, applies = isOf(by) }: Applied): PolicySet {
     const { tiers, scope, store } = this.#parts;
     try {
       const changes = this.#changesOf(set, json, by);
@@ -211,60 +210,90 @@ export class OverriddenSets {
         const tier = tierOf(changeIn(json));
         return withPolicies({ ...set, tier }, tiers.of(tier).policies, scope.by);
       }
+      const isFixed = by === undefined || limitDimension(by) === undefined;
       const policies = visiblePolicies(set.policies).flatMap((policy) => {
         const own = applies(policy) ? changes.get(policy.name) : undefined;
-        return own === undefined ? [policy] : own === false ? [] : [this.#changed(policy, own)];
+        if (own === undefined) return [policy];
+        try {
+          return own === false ? [] : [changed(policy, own, ids, isFixed)];
+        } catch (error) {
+          reportMisfit(this.#parts, json, error);
+          return [policy];
+        }
       });
-      const changed = withPolicies(set, withHidden(policies), scope.by);
-      store.checkDimensions?.(changed);
-      return changed;
+      const made = withPolicies(set, withHidden(policies), scope.by);
+      store.checkDimensions?.(made);
+      return made;
     } catch (error) {
-      reportUnreadable(this.#parts, json, messageOf(error));
+      reportMisfit(this.#parts, json, error);
       return set;
     }
   }
 
-  /** A changed policy; or the policy itself if the store applies its limits, which keeps the charges of a bucket. */
-  #changed(policy: CompiledPolicy, change: string | PolicyChange): CompiledPolicy {
-    const changed = changedPolicy(policy, change);
-    const { isDynamic } = this.#parts.checks;
-    return policy.traits.drains && !isDynamic && limitsOf(policy, changed) ? policy : changed;
-  }
-
-  /** A change by the names of policies. Undefined for another tier. @throws if the change does not fit */
+  /** The part of a change that fits, by the names of policies. Undefined for another tier. @throws if nothing fits */
   #changesOf(set: PolicySet, json: string, by: string | undefined): ChangesByPolicy | undefined {
     const { checks } = this.#parts;
     // A change may name policies that only other tiers, or other requests, have.
     const sets = [visiblePolicies(set.policies).filter(isOf(by)), ...checks.policiesBy(by)];
-    const isSole = sets.every((policies) => policies.length <= 1);
-    return checks.byPolicy(changeIn(json), by, sets, isSole);
+    const { changes, misfit } = checks.fitting(changeIn(json), by, sets);
+    if (misfit) reportMisfit(this.#parts, json, misfit);
+    return changes;
   }
+}
+
+/** A changed policy; or the policy itself if the store applies its limits, which keeps the charges of a bucket. @param isFixed see `CompiledPolicy` */
+function changed(
+  policy: CompiledPolicy,
+  change: string | PolicyChange,
+  ids: ReadonlySet<string>,
+  isFixed: boolean,
+): CompiledPolicy {
+  const to = changedPolicy(policy, change);
+  if (policy.traits.drains && ids.has(policy.id) && limitsOf(policy, to)) return policy;
+  return isFixed || policy.isFixed ? { ...to, isFixed: true } : to;
+}
+
+/** If an entry has limits alone, the caller changes only policies whose limits the entry lacks. */
+function withoutLimits(
+  { revision, ids }: Pick<ClientChange, 'revision' | 'ids'>,
+  applies: (policy: CompiledPolicy) => boolean,
+): Required<Pick<Applied, 'applies'>> {
+  const isOfLimits = revision === '' || revision.startsWith(LIMITS_PREFIX);
+  return { applies: isOfLimits ? (policy) => applies(policy) && !ids.has(policy.id) : applies };
 }
 
 function applying(set: PolicySet, change: Partial<PolicySet['overrides']>): PolicySet {
   return { ...set, overrides: { ...(set.overrides ?? AS_CONFIGURED), ...change } };
 }
 
-/** Whether an entry of all keys is a client change of policies. Another tier concerns each key in the same way. */
-function isOfPolicies(entry: OverrideEntry | undefined): boolean {
-  return entry !== undefined && entry.revision !== '' && !entry.revision.startsWith(TIER_PREFIX);
+/** Whether the caller changes policies by an entry of all keys. Another tier concerns each key in the same way. */
+function isOfPolicies(entry: OverrideEntry, checks: ChangeChecks): boolean {
+  if (entry.revision !== '') return !entry.revision.startsWith(TIER_PREFIX);
+  return !entry.isDamaged && (checks.isDynamic || lacksLimits(entry, checks.policiesBy(undefined).flat()));
 }
 
 function changeIn(json: string): OverrideChange {
   return (JSON.parse(json) as { change: OverrideChange }).change;
 }
 
-function messageOf(error: unknown): string {
-  return String(error instanceof Error ? error.message : error);
+/** Warns of an override that does not fit all policies, once for each change. */
+function reportMisfit({ warn, name }: SetParts, json: string, error: unknown): void {
+  warn(
+    'HEADGATE_OVERRIDE_UNREADABLE',
+    `The limiter ${JSON.stringify(name)} cannot apply all of an override, so policies that it does not fit keep their limits: ${json} ` +
+      `(${error instanceof Error ? error.message : String(error)}) ${REPLACE}`,
+    `${name} ${json}`,
+  );
 }
 
-/** Warns of an override that the limiter cannot apply, once for each text or key. @param text the record or the change @param key its key */
+/** Warns of an override that cannot be read, once for each text or key. @param text the record @param key its key */
 export function reportUnreadable({ warn, name }: SetParts, text: string, reason: string, key?: Key): void {
   const of = key === undefined ? '' : ` of ${show(key)}`;
   warn(
     'HEADGATE_OVERRIDE_UNREADABLE',
-    `The limiter ${JSON.stringify(name)} cannot apply an override${of}, so the configured limits stay in force: ${text} (${reason}) ` +
-      "Remove the override, or replace it by one that fits the limiter's policies.",
+    `The limiter ${JSON.stringify(name)} cannot apply an override${of}, so the configured limits stay in force: ${text} (${reason}) ${REPLACE}`,
     `${name} ${key === undefined ? text : JSON.stringify(key)}`,
   );
 }
+
+const REPLACE = "Remove the override, or replace it by one that fits the limiter's policies.";

@@ -48,6 +48,11 @@ export class OverrideOperations {
     this.#writer().check(key, change, note);
   }
 
+  /** The names of the policies of another limiter that a change concerns, although it does not fit them all. @throws HeadgateError as `set` */
+  reaches(other: OverrideOperations, key: Key | undefined, change: OverrideChange): readonly string[] {
+    return this.#writer().reaches(other.#writer(), key, change);
+  }
+
   /** Lets `set` write the limits for the policies of other limiters, too: those of the same name in other processes. */
   include(others: readonly OverrideOperations[]): void {
     this.#writer().include(others.map((other) => other.#writer()));

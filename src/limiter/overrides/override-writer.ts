@@ -4,6 +4,7 @@ import { checkShape } from '../../common/validate.js';
 import type { Warn } from '../../common/warnings.js';
 import { checkNote, givenIn, type ChangeNoteOptions } from '../../contract/change-note.js';
 import { changedPolicy, limitsOf, type PolicyChange } from '../../contract/change-policy.js';
+import { isOfOtherPolicies } from '../../features/overrides/key-limits.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { unknownDimension } from '../../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
@@ -12,9 +13,11 @@ import {
   entryInForce,
   entryText,
   isDamaged,
+  parseRecord,
   TIER_PREFIX,
   type OverrideRecord,
 } from '../../contract/overrides.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import { limitDimension, tenantsOf } from '../../contract/shares.js';
 import type { OverridePlace, OverrideStore, PolicySet } from '../../contract/store.js';
 import type { Scope } from '../scope.js';
@@ -43,12 +46,19 @@ interface CheckedChange {
 
 /** A change for the policies of a limiter. */
 interface LimitsOfChange {
-  /** The limits by the policy's id. */
-  readonly limits: ReadonlyMap<string, readonly number[]>;
+  readonly limits: readonly PolicyLimits[];
   /** The revision of a client change, or an empty text. */
   readonly revision: string;
   /** The longest time for which a charge to a changed policy counts, ms. */
   readonly life: number;
+}
+
+/** The limits of a policy as a change makes it. */
+interface PolicyLimits {
+  readonly id: string;
+  readonly numbers: readonly number[];
+  /** Whether stores apply the limits. Otherwise the caller does, because the policy gets another id. */
+  readonly isStored: boolean;
 }
 
 /** Sets, reads and removes overrides for the operator of a limiter. */
@@ -83,6 +93,36 @@ export class OverrideWriter {
     warnOfSpans(change, note, this.#parts.warn);
     const json = JSON.stringify({ change, ...givenIn(operator) });
     return { place, entry: entryText(limits, json), duration, life };
+  }
+
+  /**
+   * The names of another writer's policies that a change concerns, although it does not fit them all.
+   *
+   * @throws HeadgateError as `Limiter.override`
+   */
+  reaches(other: OverrideWriter, key: Key | undefined, change: OverrideChange): readonly string[] {
+    const { place, entry: text } = this.check(key, change, {});
+    const by = 'subject' in place ? place.by : undefined;
+    const entry = parseRecord(`0 0${text}`).at(0)!;
+    const { checks } = other.#parts;
+    const sets = checks.policiesBy(by);
+    const fits = (policy: CompiledPolicy): boolean => {
+      try {
+        const own = checks.fitting(change, by, sets).changes?.get(policy.name);
+        if (own !== undefined && own !== false) changedPolicy(policy, own);
+        return own !== undefined;
+      } catch {
+        return false;
+      }
+    };
+    const names = sets.flatMap((policies) => {
+      const isApplied = by === undefined || entry.revision !== '' || isOfOtherPolicies(entry, policies);
+      const concerned = policies.filter(
+        (policy) => entry.limits.has(policy.id) || (isApplied && fits(policy)),
+      );
+      return concerned.map(({ name }) => name);
+    });
+    return [...new Set(names)];
   }
 
   /** Ends an override. @returns its place, and whether there was an override */
@@ -154,12 +194,13 @@ export class OverrideWriter {
       }
     });
     const all = [own, ...others];
+    const [limits, areSame] = sameLimits(all.flatMap((each) => each.limits));
     const { revision } = all.find((each) => each.revision !== '') ?? own;
+    const written = revision === '' && !areSame ? newRevision() : revision;
     // The revision comes first.
-    const limits = new Map<string, readonly number[] | string>();
-    if (revision !== '') limits.set(CLIENT_CHANGE_ID, revision);
-    for (const each of all) for (const [id, numbers] of each.limits) limits.set(id, numbers);
-    return { limits, life: Math.max(...all.map(({ life }) => life)) };
+    const first = written === '' ? undefined : ([CLIENT_CHANGE_ID, written] as const);
+    const fields = new Map<string, readonly number[] | string>(first ? [first, ...limits] : limits);
+    return { limits: fields, life: Math.max(...all.map(({ life }) => life)) };
   }
 
   /** @throws HeadgateError */
@@ -167,9 +208,9 @@ export class OverrideWriter {
     const { checks, dynamic } = this.#parts;
     const sets = checks.policiesBy(by);
     const changes = checks.byPolicy(change, by, sets);
-    if (!changes) return { limits: new Map(), revision: TIER_PREFIX + newRevision(), life: 0 };
+    if (!changes) return { limits: [], revision: TIER_PREFIX + newRevision(), life: 0 };
     let life = 0;
-    const limits = new Map<string, readonly number[]>();
+    const limits: PolicyLimits[] = [];
     // The weight of a tenant is not a number of the shared policy itself.
     const isWeight = by !== undefined && limitDimension(by) !== undefined;
     let isClientChange = dynamic || isWeight;
@@ -182,12 +223,32 @@ export class OverrideWriter {
       }
       const changed = own === false ? undefined : changedPolicy(policy, own);
       const numbers = changed && limitsOf(policy, changed);
-      if (numbers) limits.set(policy.id, numbers);
+      if (numbers) limits.push({ id: policy.id, numbers, isStored: true });
       else isClientChange = true;
+      if (changed && !numbers)
+        limits.push({ id: changed.id, numbers: limitsOf(changed, changed)!, isStored: false });
       life = Math.max(life, changed?.life ?? 0);
     }
     return { limits, revision: isClientChange ? newRevision() : '', life };
   }
+}
+
+/**
+ * The limits that stores apply. Policies with different limits may have the same id, such as the policies of two tiers, or those of two
+ * processes, of which the caller has changed one. For these, the caller applies the change.
+ *
+ * @returns the limits by id, and whether they are those of all policies
+ */
+function sameLimits(
+  all: readonly PolicyLimits[],
+): readonly [limits: ReadonlyMap<string, readonly number[]>, areAll: boolean] {
+  const limits = new Map<string, readonly number[]>();
+  const byId = new Map(all.map(({ id, numbers }) => [id, numbers.join(' ')]));
+  const different = new Set(
+    all.flatMap(({ id, numbers }) => (byId.get(id) === numbers.join(' ') ? [] : [id])),
+  );
+  for (const { id, numbers, isStored } of all) if (isStored && !different.has(id)) limits.set(id, numbers);
+  return [limits, different.size === 0];
 }
 
 /** Warns of times in an override that were probably meant in seconds. @param warn emits the warning */

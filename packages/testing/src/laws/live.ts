@@ -61,6 +61,21 @@ function ofRecords(suite: Suite, algorithm: Algorithm): void {
     expectFields('another key', await limiter.consume('other'), { limit: 5, remaining: 4 });
   });
 
+  suite.add('an override holds in a process with other policies, after a deployment', async (lab) => {
+    const optionsBy = (limit: number, window: number) => ({
+      ...{ name: 'live', overrides: true },
+      policies: [plainPolicy(algorithm, limit, window)],
+    });
+    const { store, clock, limiter } = await lab.open(optionsBy(5, MINUTE));
+    await limiter.override('key', { limit: 50 });
+    await limiter.close();
+    const other = limiterOn(await lab.createSibling(store, clock), optionsBy(6, 2 * MINUTE));
+    expectFields('the override', await other.consume('key'), { limit: 50, remaining: 49 });
+    expectFields('another key', await other.consume('other'), { limit: 6, remaining: 5 });
+    await other.removeOverride('key');
+    expectFields('ended', await other.peek('key'), { limit: 6 });
+  });
+
   suite.add('a reset leaves an override as it is', async (lab) => {
     const [limiter] = await both(lab, algorithm, 5);
     await limiter.override('key', { limit: 50 });
