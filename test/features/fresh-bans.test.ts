@@ -80,6 +80,10 @@ for (const [name, createStore] of Object.entries({ ...stores, ...sqlites })) {
         await times(3, () => limiter.consume('k'));
         for (const decision of charged) await decision.refund();
         expect((await limiter.peek('k')).policies[0]).to.include({ remaining: 0 });
+        // Charges that no ban has forgotten are returned, and a refund by hand reports errors.
+        await limiter.consume('l');
+        await limiter.refund('l', 1);
+        expect((await limiter.peek('l')).policies[0]).to.include({ remaining: 3 });
       });
 
       it(`forgets charges of the same moment: ${what}`, async () => {

@@ -10,7 +10,10 @@
 
 local forgotten_at = stride
 stride = stride + forgotten_keys
--- The marks to delete: per ban the position before the first in KEYS, and the last one.
+
+--- section arguments
+
+-- The marks to delete: per ban the position before the first in KEYS, and the last one. A change deletes none.
 local unmarked
 
 --- section functions
