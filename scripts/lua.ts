@@ -31,7 +31,7 @@ const namesOf = (features: readonly Feature[]): ScriptPart[] => features.map(({ 
 /** The features of algorithms, which no script of the algorithm lacks; those of scripts that decide; and those of changes, too. */
 const ofRequests = namesOf(FEATURES.filter(({ requestArgs }) => requestArgs));
 const deciding = namesOf(FEATURES.filter(({ decisionArgs }) => decisionArgs));
-const changing = namesOf(FEATURES.filter(({ args }) => args));
+const changing = namesOf(FEATURES.filter(({ args, decisionArgs }) => args ?? decisionArgs));
 
 const findings = [...unexplained(), ...lint(scripts())];
 if (findings.length > 0) fail(findings.join('\n'));

@@ -48,8 +48,8 @@ export interface PolicySet {
   readonly policies: readonly CompiledPolicy[];
   /** The ban options, or undefined if the limiter never bans. */
   readonly ban?: CompiledBan | undefined;
-  /** Whether a ban by denials forgets the charges of the banned key. */
-  readonly freshBans?: boolean | undefined;
+  /** Set if a ban by denials forgets charges of the banned key, in the step that begins the ban: those in these policies, which may grow in number. */
+  readonly freshBans?: { readonly charges: PolicySet } | undefined;
   /** Absent if all policies and the ban count by the request's key. */
   readonly dimensions?: Dimensions | undefined;
   /** Absent if the limiter has no overrides, so that no record is read. */

@@ -42,6 +42,8 @@ export interface Feature {
   readonly requestArgs?: Layout<Query>;
   /** The Redis keys of a request that only decisions read, and that a reset keeps, directly behind the keys of its policies. */
   tags?(set: PolicySet): readonly Tag[];
+  /** A further set on which its keys and arguments depend. Another object once they change. */
+  beside?(set: PolicySet): PolicySet | undefined;
   /** Appends further Redis keys of a request, behind these; and those of a change, behind all others. */
   keys?(to: string[], headsOf: HeadsOf, request: FeatureSubject): void;
   changeKeys?(to: string[], headsOf: HeadsOf, change: ChargeChange): void;

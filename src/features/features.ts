@@ -2,7 +2,7 @@ import type { Reply } from '../contract/reply.js';
 import type { ChargeChange, PolicySet, Query, Subject } from '../contract/store.js';
 import { factOf } from '../contract/variant.js';
 import { attempts } from './attempts/attempts.js';
-import { bans } from './bans/bans.js';
+import { bans, freshBans } from './bans/bans.js';
 import type { Feature, RequestOption, Tag } from './feature.js';
 import { argsBy, type FeatureOptions } from './layout.js';
 import { ids } from './ids/ids.js';
@@ -12,7 +12,10 @@ import { slots } from './slots/slots.js';
 import { thresholds } from './thresholds/thresholds.js';
 
 /** All features, in the order in which their hooks run. */
-export const FEATURES: readonly Feature[] = [overrides, ids, bans, attempts, slots, ...shares, thresholds];
+export const FEATURES: readonly Feature[] = [
+  ...[overrides, ids, bans, attempts, slots],
+  ...[...shares, thresholds, freshBans],
+];
 
 /** The options of single requests by which they have a feature. */
 const OPTIONS = FEATURES.flatMap(({ option }) => option ?? []);
@@ -60,6 +63,12 @@ export function looksOf(set: PolicySet): readonly Feature[] {
 /** The tags of the Redis keys of a request that only decisions read. */
 export function tagsOf(set: PolicySet): readonly Tag[] {
   return featuresOf(set).flatMap(({ tags }) => tags?.(set) ?? []);
+}
+
+/** The further set on which the keys and arguments of a set depend, if there is one: see `Feature.beside`. */
+export function besideOf(set: PolicySet): PolicySet | undefined {
+  for (const { beside } of featuresOf(set)) if (beside) return beside(set);
+  return undefined;
 }
 
 /** The tags of entries in the state of a key that do not begin with a capital letter. */

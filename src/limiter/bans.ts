@@ -6,8 +6,9 @@ import type { UnbanOptions } from '../contract/ban-options.js';
 import { checkNote, type ChangeNoteOptions } from '../contract/change-note.js';
 import { publishChange } from '../contract/diagnostics.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
-import { limitDimension, visiblePolicies } from '../contract/shares.js';
-import type { PolicySet, Store, Subject } from '../contract/store.js';
+import { visiblePolicies } from '../contract/shares.js';
+import type { PolicySet, Subject } from '../contract/store.js';
+import { chargesIn } from '../features/bans/ban-steps.js';
 import type { CheckedOptions } from './checked-options.js';
 import type { Lifetime } from './lifetime.js';
 import type { Scope } from './scope.js';
@@ -40,7 +41,7 @@ export class BanOperations {
     if (checkBoolean('fresh', fresh, false)) {
       // The key may have a kind of policy by which this process has not decided yet.
       if (live) await live.refresh(key, set);
-      const charged = chargesOfBanned(scope, subject);
+      const charged = chargesIn(scope.chargesOfBanned, subject);
       if (charged.set.policies.length > 0) await store.reset(charged);
     }
     await store.ban(subject, 0, checked);
@@ -66,22 +67,13 @@ export class BanOperations {
   }
 }
 
-/** Forgets the charges of a key at its ban. If this fails, the charges count until the end of the window. */
-export async function forgetCharges(store: Store, scope: Scope, subject: Subject): Promise<void> {
-  scope.remember(subject.set.policies);
-  await store.reset(chargesOfBanned(scope, subject), false);
-}
-
-/** The keys and policies with charges of a banned key. Slots are not charges: their work still runs. */
-function chargesOfBanned(scope: Scope, { key, set }: Subject): Subject {
-  const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
-  const keys = typeof key === 'string' ? [key] : key;
-  const charged = scope.everything.policies.filter(
-    ({ by, traits }) => by === scope.by.banBy && !traits.holdsSlots,
-  );
-  // The tenants of a shared limit are not a dimension of requests.
-  const own = names.flatMap((name, i) => (limitDimension(name) === undefined ? [[name, keys[i]]] : []));
-  return scope.subject(scope.with(charged), Object.fromEntries(own) as Key);
+/** The field `freshBans` of a limiter's sets. @param scopeOf the scope, which is made after the sets */
+export function freshBansOf(scopeOf: () => Scope): NonNullable<PolicySet['freshBans']> {
+  return {
+    get charges() {
+      return scopeOf().chargesOfBanned;
+    },
+  };
 }
 
 /** Refuses a ban by denials if no policy counts by its dimension. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` */

@@ -12,7 +12,7 @@ import type { EitherLimitOrPolicies, Policies, PolicyText } from '../contract/po
 import { visiblePolicies } from '../contract/shares.js';
 import { checkOnThreshold, thresholdReporter } from '../features/thresholds/crossing-reports.js';
 import type { PolicySet } from '../contract/store.js';
-import { checkOffences } from './bans.js';
+import { checkOffences, freshBansOf } from './bans.js';
 import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
 import { Limiter } from './limiter.js';
@@ -106,7 +106,7 @@ export function assembleLimiter(
     onThreshold,
     dimensions: dimensionsOf(policies, ban, by),
     overrides: checked.overrides ? AS_CONFIGURED : undefined,
-    freshBans: options.ban?.fresh === true ? true : undefined,
+    freshBans: options.ban?.fresh === true ? freshBansOf(() => scope) : undefined,
   });
   const tiers = new Tiers(options.tiers, set, by, inTiers || (dynamic && options.tiers !== undefined));
   checkCapacity(checkCosts(cost, ...(dynamic ? [] : [tiers.everything.policies])), tiers.decidingBy(tier));

@@ -1,7 +1,5 @@
-import { inBackground } from '../common/background.js';
 import { Eventual } from '../common/eventual.js';
 import type { HeadgateError } from '../common/errors.js';
-import type { Warn } from '../common/warnings.js';
 import { checkWeight } from '../contract/shares.js';
 import { checkCost, type Costs } from '../contract/costs.js';
 import { decisionChannel, storeChannel } from '../contract/diagnostics.js';
@@ -21,7 +19,6 @@ import {
   type Store,
   type Subject,
 } from '../contract/store.js';
-import { forgetCharges } from './bans.js';
 import { accountOf, type Account } from './charge.js';
 import { conclude, switchedOff, type Asked, type LimiterDecision } from './decision.js';
 import type { Lifetime } from './lifetime.js';
@@ -77,7 +74,6 @@ export class Decider {
   onAnswer: ((decision: LimiterDecision) => void) | undefined;
   readonly #embedded: boolean;
   readonly #life: Lifetime;
-  readonly #warn: Warn;
   #firstQuestion: FirstQuestion | undefined;
   readonly reports: Reports;
   readonly unasked: Unasked;
@@ -99,7 +95,6 @@ export class Decider {
     this.reports = new Reports(setup);
     this.unasked = new Unasked(setup, this.reports);
     this.#life = life;
-    this.#warn = setup.warn;
     this.account = accountOf({
       store,
       slots: this.slots,
@@ -299,8 +294,6 @@ export class Decider {
       this.reports.report(decision, atOnce, query);
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.slots.take(query, decision.policies);
-    // A ban by the substitute of a failing store ends with the failure, and the store's charges stay.
-    if (reply.ban < 0 && query.set.freshBans && !reply.degraded) this.#forget(query);
     if (isReported && this.reports.count && !query.peek) this.reports.count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.reports.warnOfCost(decision);
     return decision;
@@ -315,11 +308,5 @@ export class Decider {
   #behind(query: LiveQuery, across: MaybePromise<Reply>, atOnce: boolean): MaybePromise<LimiterDecision> {
     const go = (answer: Reply) => this.#conclude({ ...query, again: undefined }, answer, atOnce);
     return isPromise(across) ? across.then(go) : go(across);
-  }
-
-  /** Begins to forget the charges of a banned key. */
-  #forget(subject: Subject): void {
-    const forgotten = this.#life.track(forgetCharges(this.#store, this.#scope, subject));
-    void inBackground('A fresh ban has not forgotten the charges of its key', forgotten, this.#warn);
   }
 }

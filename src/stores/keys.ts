@@ -48,6 +48,11 @@ export const BAN_TAG = 'b1';
 /** The tag of a key's history: the resets and refunds of a policy's state. See adjust.lua. */
 const RESET_TAG = 'r2';
 
+/** The tag of the history of a policy's state. */
+export function historyTag(id: string): string {
+  return `${RESET_TAG}:${id}`;
+}
+
 /** The tag of the line of the processes that wait for slots: see algorithms/line.lua. */
 export const LINE_TAG = 'w2';
 
@@ -190,7 +195,7 @@ export class KeyMaker {
 
   histories(key: Keys): string[] {
     const heads = this.#heads(key);
-    return this.#tails.map((tail, i) => `${heads[this.#at[i]!]!}}${RESET_TAG}:${tail.slice(1)}`);
+    return this.#tails.map((tail, i) => `${heads[this.#at[i]!]!}}${historyTag(tail.slice(1))}`);
   }
 
   #heads(key: Keys): string[] {
@@ -223,7 +228,7 @@ export function isLine(id: string): boolean {
 }
 
 export function resetKey({ head, id }: Pick<StateKey, 'head' | 'id'>): string {
-  return `${head}}${RESET_TAG}:${id}`;
+  return `${head}}${historyTag(id)}`;
 }
 
 /** The hash of a string that was too long for a Redis key, or was hashed for secrecy. */

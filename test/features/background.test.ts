@@ -19,32 +19,38 @@ describe('errors in the background', () => {
     return warned;
   };
 
-  /** A store that forgets no charges. */
-  const failing = (): Store =>
-    Object.assign(memoryStore(), {
-      reset: () => {
-        throw new Error('broken');
-      },
-    });
+  /** A store that answers no question about overrides. */
+  function failing(): Store {
+    const inner = memoryStore();
+    const fail = (): Promise<never> => Promise.reject(new Error('broken'));
+    return {
+      decide: async (query) => inner.decide(query),
+      adjust: async (change) => inner.adjust(change),
+      lease: async (change) => inner.lease(change),
+      reset: async (subject) => inner.reset(subject),
+      ban: async (...ban) => inner.ban(...ban),
+      overrides: { read: fail, change: fail },
+    };
+  }
 
-  const banTwice = async (options: Partial<LimiterOptions> = {}) => {
+  const decideTwice = async (options: Partial<LimiterOptions> = {}) => {
     const limiter = createLimiter({
-      ...{ limit: 1, window: '1h', ban: { after: 1, fresh: true }, store: failing(), name: 'fresh' },
+      ...{ limit: 1, window: '1h', overrides: true, onStoreError: 'allow', store: failing(), name: 'live' },
       ...options,
     });
-    for (const key of ['k', 'k', 'l', 'l']) await limiter.consume(key);
+    for (const key of ['k', 'l']) await limiter.consume(key);
     await limiter.close();
   };
 
-  it('are reported once, such as of a fresh ban that cannot forget the charges', async () => {
-    expect(await warningsOf(() => banTwice())).to.deep.equal([
-      'A fresh ban has not forgotten the charges of its key: broken.',
+  it('are reported once, such as of the override of all keys', async () => {
+    expect(await warningsOf(() => decideTwice())).to.deep.equal([
+      'The override of all keys was not read: The store failed: broken.',
     ]);
   });
 
   it('are silenced by `warnings`', async () => {
-    expect(await warningsOf(() => banTwice({ warnings: ['HEADGATE_BACKGROUND'] }))).to.be.empty;
-    expect(await warningsOf(() => banTwice({ warnings: false }))).to.be.empty;
+    expect(await warningsOf(() => decideTwice({ warnings: ['HEADGATE_BACKGROUND'] }))).to.be.empty;
+    expect(await warningsOf(() => decideTwice({ warnings: false }))).to.be.empty;
   });
 
   it('of a store that is down, or of a closed limiter, are reported elsewhere', async () => {

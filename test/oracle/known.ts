@@ -16,11 +16,6 @@ const known: readonly Known[] = [
     applies: ({ reason }) => reason === 'banned',
   },
   {
-    why: 'O19: beside the request that bans, the charges still count that the ban forgets',
-    fields: ['retryAfterMs'],
-    applies: ({ reason }, _, { ban }, isInFlight) => reason === 'banned' && ban!.fresh && isInFlight,
-  },
-  {
     why: 'A denial that outlasts an override looks behind its end, where it may see the charge or the ban of a request in flight',
     fields: ['retryAfterMs', 'reason'],
     applies: ({ reason }, { policies }, _, isInFlight) =>

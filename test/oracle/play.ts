@@ -75,7 +75,6 @@ export async function play(
   };
   let made = 0;
   let retry = 0;
-  const resets: unknown[] = [];
   let store = await create();
   try {
     for (const [i, drawn] of site.limiters.entries()) {
@@ -100,7 +99,6 @@ export async function play(
     for (let at = 0; at < steps.length; at++) {
       const step = steps[at]!;
       played.steps++;
-      await Promise.allSettled(resets.splice(0));
       const advance = (ms: number) => {
         if (ms <= 0) return;
         clock.advance(ms);
@@ -122,8 +120,6 @@ export async function play(
         at++;
       else if ((await one(bothOf(step), step)) === 'end') break;
     }
-    // A fresh ban forgets charges in the background.
-    await Promise.allSettled(resets.splice(0));
     const difference = await view?.({ limiters, store, now: clock.now, secret: storeOptions.hashKeys });
     if (difference) throw new ViewDifference(differs(difference).message);
     for (const both of limiters) meet(both, Object.keys(storeOptions) as FeatureName[]);
@@ -132,16 +128,9 @@ export async function play(
     await store.close?.();
   }
 
-  /** The store of a process. A fresh ban forgets charges in a second call, which the next step waits for. */
+  /** The store of a process. */
   async function create(): Promise<Store> {
-    const created = await subject.create(clock, storeOptions, place);
-    const reset = created.reset.bind(created);
-    created.reset = (...args) => {
-      const call = reset(...args);
-      resets.push(call);
-      return call;
-    };
-    return created;
+    return subject.create(clock, storeOptions, place);
   }
 
   function bothOf({ limiter }: Step): Both {

@@ -1,8 +1,9 @@
 import type { ChangeNote } from '../../contract/change-note.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { subjectOf } from '../../contract/dimensions.js';
+import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import type { Reply } from '../../contract/reply.js';
-import type { PolicySet } from '../../contract/store.js';
+import type { PolicySet, Subject } from '../../contract/store.js';
 import { admits, countOf, nextWait, waitOf } from '../../contract/verdicts.js';
 import type { JournalEntry } from '../../stores/journal.js';
 import type { Place } from '../feature.js';
@@ -69,4 +70,19 @@ export function banWait({ policies, dimensions, freshBans }: PolicySet, { ban, v
 /** Whether denials ban keys, so the store must see each of them. */
 export function bansByDenials({ ban }: PolicySet): boolean {
   return ban !== undefined && ban.after > 0;
+}
+
+/** The charges that the ban of a subject's key forgets, if it forgets any. */
+export function forgottenBy(subject: Subject): Subject | undefined {
+  const { freshBans } = subject.set;
+  return freshBans && chargesIn(freshBans.charges, subject);
+}
+
+/** The key of a subject in other policies, with the dimensions that these have. */
+export function chargesIn(charges: PolicySet, { set, key }: Subject): Subject {
+  const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
+  const wanted = charges.dimensions?.names ?? [DEFAULT_DIMENSION];
+  const keys = typeof key === 'string' ? [key] : key;
+  const own = names.flatMap((name, i) => (wanted.includes(name) ? [[name, keys[i]]] : []));
+  return subjectOf(charges, Object.fromEntries(own) as Key, []);
 }

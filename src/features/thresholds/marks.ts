@@ -1,8 +1,14 @@
 import type { Crossing } from '../../contract/crossing.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import { stateName } from '../charge-history.js';
 
 /** The tag of the marks of reported thresholds. Unlike the tags of state, the tags of features begin with a capital letter. */
 export const THRESHOLD_TAG = 'T1:';
+
+/** The tags of the marks of a policy. */
+export function marksOf({ id, thresholds }: CompiledPolicy): readonly string[] {
+  return thresholds ? [THRESHOLD_TAG + id] : [];
+}
 
 /** The thresholds that were reported: the end of their window, then each in thousandths with the highest limit at which it was reported. */
 export type Mark = readonly [until: number, ...levels: number[]];

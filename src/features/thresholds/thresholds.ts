@@ -6,7 +6,7 @@ import { list, text } from '../layout.js';
 import { cross, forget } from './crossing-marks.js';
 import { reportCrossings } from './crossing-reports.js';
 import { CROSSINGS_LIFE_MS, hasThresholds, MAX_CROSSINGS } from './crossings.js';
-import { THRESHOLD_TAG } from './marks.js';
+import { marksOf } from './marks.js';
 import { streamKey } from './stream.js';
 
 /** Reports once when a charge reaches a fraction of a limit. */
@@ -29,8 +29,8 @@ export const thresholds: Feature = {
   },
   keys(to, headsOf, request) {
     const { policies } = headsOf(request);
-    request.set.policies.forEach(({ id, thresholds }, i) => {
-      if (thresholds) to.push(`${policies[i]!}}${THRESHOLD_TAG}${id}`);
+    request.set.policies.forEach((policy, i) => {
+      for (const tag of marksOf(policy)) to.push(`${policies[i]!}}${tag}`);
     });
   },
   callKeys(to, { prefix, stream }) {

@@ -84,5 +84,5 @@ function localFields(set: PolicySet, share: number): Partial<PolicySet> {
     return { ...policy, attempts: own[i]?.attempts ?? false, thresholds: undefined };
   });
   // The substitute has no override records, so the overrides known now decide.
-  return { policies: compiled, overrides: undefined, isInLine: false, scaledFrom: set };
+  return { policies: compiled, overrides: undefined, freshBans: undefined, isInLine: false, scaledFrom: set };
 }

@@ -5,7 +5,7 @@ import { setsByDimension, type DimensionSet } from '../../contract/dimension-set
 import type { Announced, Announcement, CountedDecision } from '../../contract/announcement.js';
 import { adjust, lease, reset } from '../state/changes.js';
 import { decide, usage } from '../state/evaluate.js';
-import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
+import { bannedChange, forgottenBy, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
 import type { Place } from '../../features/feature.js';
 import { passOn } from '../../features/thresholds/crossing-reports.js';
 import type { CrossingList } from '../../features/thresholds/crossings.js';
@@ -220,9 +220,13 @@ export class Memory implements MemoryStore {
     return reply;
   }
 
-  /** Logs a ban by denials, and reports crossings. A method of its own, because V8 allocates a closure's context at each entry of a method. */
+  /** Reports a ban by denials, and crossings. A method of its own, because V8 allocates a closure's context at each entry of a method. */
   #report(subject: Subject, reply: Reply, now: number): void {
-    if (reply.ban < 0) this.#log(subject, hasBan, (owner) => struckChange(owner, subject.set, reply), now);
+    if (reply.ban < 0) {
+      this.#log(subject, hasBan, (owner) => struckChange(owner, subject.set, reply), now);
+      const charges = forgottenBy(subject);
+      if (charges) reset(this.#find(charges, now), charges, now, reply.step);
+    }
     passOn(this.#marks.crossings, subject, this.stream, this.#clock());
   }
 

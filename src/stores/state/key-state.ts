@@ -1,7 +1,7 @@
 import { NO_NOTE, type ChangeNote } from '../../contract/change-note.js';
 import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
 import type { RecordChange } from '../../contract/overrides.js';
-import { bannedChange, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
+import { bannedChange, forgottenBy, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
 import { loggedChange } from '../../features/overrides/log-entry.js';
 import {
   changeAmong,
@@ -43,8 +43,19 @@ export abstract class States implements OverrideStates {
   /** Like `Store.decide`. */
   decide(query: Query): Reply {
     const reply = decide(this.#places(query), query, this.now, this.#nextStep());
-    if (reply.ban < 0) this.#log(query, hasBan, (owner) => struckChange(owner, query.set, reply));
+    if (reply.ban < 0) this.#struck(query, reply);
     return this.#crossings.addedTo(reply, query, this.now);
+  }
+
+  /** Logs a ban by denials, and forgets the charges that the ban forgets. */
+  #struck(query: Query, reply: Reply): void {
+    this.#log(query, hasBan, (owner) => struckChange(owner, query.set, reply));
+    const charges = forgottenBy(query);
+    if (!charges) return;
+    const record = this.#records[setsByDimension(query.set).findIndex(hasBan)]!;
+    const parts = setsByDimension(charges.set);
+    const places = parts.map((part) => new RecordPlace(record, part, this.#crossings.current, undefined));
+    reset(places, charges, this.now, reply.step);
   }
 
   /** Like `Store.adjust`. */

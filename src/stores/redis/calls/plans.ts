@@ -1,6 +1,6 @@
 import { perSet, type Clock, type PolicySet } from '../../../contract/store.js';
 import type { Feature, FeatureSubject, HeadsOf, Sender } from '../../../features/feature.js';
-import { featuresOf, looksOf, ownArgs, tagsOf, type OwnArgs } from '../../../features/features.js';
+import { besideOf, featuresOf, looksOf, ownArgs, tagsOf, type OwnArgs } from '../../../features/features.js';
 import type { FeatureOptions } from '../../../features/layout.js';
 import { KeyMaker } from '../../keys.js';
 import type { KeyHashing } from '../secret-keys.js';
@@ -27,6 +27,8 @@ export interface Plan {
   readonly adjustArgs: readonly string[];
   readonly features: readonly Feature[];
   readonly own: OwnArgs;
+  /** See `Feature.beside`. */
+  readonly beside: PolicySet | undefined;
   readonly senders: readonly Sender[];
 }
 
@@ -52,6 +54,8 @@ export class Plans implements FeatureOptions {
   /** @param kind the kind of the requests: see `kindOf` */
   of(set: PolicySet, kind = 0): Plan {
     const plan = (this.#known[kind] ??= this.#ofKind(kind))(set);
+    if (plan.beside !== undefined && plan.beside !== besideOf(set))
+      Object.assign(plan, this.#make(set, kind));
     return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.now, plan.own) } : plan;
   }
 
@@ -75,6 +79,7 @@ export class Plans implements FeatureOptions {
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now, own),
       own,
+      beside: besideOf(set),
       features,
       senders: features.flatMap(
         ({ sender }) => sender?.(set, { prefix: this.prefix, keys, single, memory: this.#memory }) ?? [],

@@ -7,11 +7,18 @@
 --- include common
 --- include common.write
 
+--- include reset.forget
+
 local count = #ARGV - 1
-for i = 1, count do
-  local life = math.max(redis.call('PTTL', KEYS[i]), redis.call('PTTL', KEYS[count + i]), tonumber(ARGV[1 + i]))
-  if life > 0 then headgate_set(KEYS[count + i], string.format('%.0f', step), now + life) end
-  redis.call('DEL', KEYS[i])
-end
+for i = 1, count do headgate_forget(KEYS[i], KEYS[count + i], ARGV[1 + i], step) end
 for i = 2 * count + 1, #KEYS do redis.call('DEL', KEYS[i]) end
 return 1
+
+--- section forget
+
+-- Deletes the charges of a key by a policy up to a step, which its history keeps.
+local function headgate_forget(key, history, life, last)
+  life = math.max(redis.call('PTTL', key), redis.call('PTTL', history), tonumber(life))
+  if life > 0 then headgate_set(history, string.format('%.0f', last), now + life) end
+  redis.call('DEL', key)
+end
