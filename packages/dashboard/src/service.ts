@@ -1,6 +1,6 @@
 import { HeadgateError } from 'headgate';
 import { withoutSecrets } from 'headgate/admin';
-import { change, undo } from './changes.js';
+import { change } from './changes.js';
 import {
   newToken,
   refuseForeign,
@@ -20,6 +20,7 @@ import { Poller } from './poller.js';
 import { nameIn, Reads } from './reads.js';
 import { eventStream } from './stream.js';
 import { exportedLines, importLines, previewLines } from './transfers.js';
+import { undo } from './undos.js';
 
 /** The time between two readings of the state while somebody watches, ms. */
 const POLL_MS = 2_000;
@@ -170,11 +171,14 @@ export class Service {
 
   async #change(asked: Asked, make: (by: string) => Promise<object>): Promise<Response> {
     const { by } = await this.#operator(asked);
-    const result = await make(by);
-    this.#now.expire();
-    this.#reads.expire();
-    this.poller.refresh();
-    return json(result);
+    try {
+      return json(await make(by));
+    } finally {
+      // A change that failed may have changed some of its keys.
+      this.#now.expire();
+      this.#reads.expire();
+      this.poller.refresh();
+    }
   }
 
   async #visitor(asked: Asked): Promise<object> {
