@@ -21,6 +21,7 @@ import { nameIn, Reads } from './reads.js';
 import { eventStream } from './stream.js';
 import { exportedLines, importLines, previewLines } from './transfers.js';
 import { undo } from './undos.js';
+import { visitorOf } from './visitors.js';
 
 /** The time between two readings of the state while somebody watches, ms. */
 const POLL_MS = 2_000;
@@ -101,7 +102,7 @@ export class Service {
         case '/api/history':
           return json(await this.#reads.history(query));
         case '/api/log':
-          return json(await this.#reads.log(query));
+          return json(await this.#reads.log(query, visitorOf(asked.request)));
         case '/api/export':
           return await this.#export(asked, query);
         default:
@@ -119,9 +120,9 @@ export class Service {
       const body = await bodyOf(asked.request, isOfFile ? MAX_IMPORT_BYTES : undefined);
       switch (asked.path) {
         case '/api/key':
-          return json(await this.#reads.key(body));
+          return json(await this.#reads.key(body, visitorOf(asked.request)));
         case '/api/past':
-          return json(await this.#reads.past(body));
+          return json(await this.#reads.past(body, visitorOf(asked.request)));
         case '/api/sample':
           return json(await this.#reads.sample(body));
         case '/api/change':
