@@ -2,7 +2,6 @@ import type { Admin, AdminWarning, OverrideResult, OverrideWish } from 'headgate
 import { banEntries, LogEnd, overrideEntries, type Note, type Written } from './entries.js';
 import { choice, flag, optional, refuse, text, type Body } from './input.js';
 import { resetIn, type Place, type PlaceResult } from './resets.js';
-import type { UndoneEntry } from './undos.js';
 
 export interface Changed {
   readonly warnings: readonly AdminWarning[];
@@ -10,8 +9,6 @@ export interface Changed {
   readonly entries: readonly string[];
   /** The result in each place of a reset. */
   readonly places?: readonly PlaceResult[];
-  /** The result of each undo. */
-  readonly undone?: readonly UndoneEntry[];
 }
 
 /** The result of a change, and the entries of the log that it wrote. */

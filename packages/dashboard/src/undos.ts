@@ -1,13 +1,19 @@
 import { HeadgateError } from 'headgate';
 import { withoutPage, type Admin, type AdminWarning } from 'headgate/admin';
-import type { Changed } from './changes.js';
 import { text, texts, type Body } from './input.js';
 
 /** The result for one of the changes to undo. */
-export interface UndoneEntry {
+interface UndoneEntry {
   readonly id: string;
   /** The reason why the change was not undone. */
   readonly error?: string;
+}
+
+interface Undone {
+  readonly warnings: readonly AdminWarning[];
+  /** An undo has no undo on the page, except in the log. */
+  readonly entries: readonly [];
+  readonly undone: readonly UndoneEntry[];
 }
 
 /** The answers about a single change. The other changes can still be undone. */
@@ -18,7 +24,7 @@ const REFUSALS = ['HEADGATE_CHANGED_SINCE', 'HEADGATE_CANNOT_UNDO', 'HEADGATE_UN
  *
  * @throws HeadgateError the first error if nothing was undone
  */
-export async function undo(admin: Admin, body: Body, by: string): Promise<Changed> {
+export async function undo(admin: Admin, body: Body, by: string): Promise<Undone> {
   const reason = text(body, 'reason');
   const warnings: AdminWarning[] = [];
   const undone: UndoneEntry[] = [];

@@ -1,8 +1,10 @@
 // The undo that the page offers after a change, and its result.
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type Limiter, type Store } from 'headgate';
 import { createAdmin, type Admin } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
+import { drivers, makeDirectory, storeOn } from '../../../test/support/sqlite.js';
 import { clients, freshPrefix } from '../../../test/support/stores.js';
 import { LogEnd } from '../src/entries.js';
 import { undo } from '../src/undos.js';
@@ -12,6 +14,7 @@ const REASON = 'INC-7';
 
 const stores: Record<string, () => Store> = {
   memory: () => memoryStore(),
+  ...(Object.keys(drivers).length > 0 && { SQLite: () => storeOn(join(makeDirectory(), 'limits.db')) }),
   Redis: () => redisStore(clients.redis, { prefix: freshPrefix(), publish: '50ms' }),
   'Redis with hashed keys': () =>
     redisStore(clients.redis, {
