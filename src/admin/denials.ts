@@ -11,6 +11,8 @@ import type { KeyOptions } from './typed-keys.js';
 export interface DenialOptions extends KeyOptions, NameFilter {
   /** The number of hours until now: 1 to 24. @default 24 */
   hours?: number | undefined;
+  /** Ends the search for the shared limits of a tenant after its current step. Their denials may then be missing. */
+  signal?: AbortSignal | undefined;
 }
 
 /** The denials of a key by one cause in one minute. */
@@ -48,10 +50,10 @@ export interface PastDenials {
 /** The function that shows the past denials of a key. @param viewsOf shows the limiters and dimensions of a key */
 export function denialFunctions(
   { state }: Context,
-  viewsOf: (key: string, options: KeyOptions & NameFilter) => Promise<readonly KeyView[]>,
+  viewsOf: (key: string, options: Omit<DenialOptions, 'hours'>) => Promise<readonly KeyView[]>,
 ) {
   async function denials(key: string, options: DenialOptions = {}): Promise<PastDenials[]> {
-    checkKeyOptions('denials', options, 'hours');
+    checkKeyOptions('denials', options, 'hours', 'signal');
     const { hours = 24, ...others } = options;
     const span = HOUR_MS * checkInteger('hours', hours, 1, 24);
     const { counts } = state;

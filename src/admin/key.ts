@@ -14,7 +14,7 @@ import { setsOf } from './sets.js';
 import { countedOwner, whoseOf } from './owners.js';
 import type { State } from './state.js';
 import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './shared-limits.js';
-import { differing, doubtsOf, subjectIn } from './scope.js';
+import { differing, doubtsOf, subjectIn, type AdminWarning } from './scope.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
 
 /** Options of `key`. */
@@ -23,6 +23,8 @@ export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
   tier?: string | undefined;
   /** The units of the request, 0 to 1e12. @default 1 */
   cost?: number | undefined;
+  /** Ends the search for the shared limits of a tenant after its current step. The views then have a warning, because some may be missing. */
+  signal?: AbortSignal | undefined;
 }
 
 /** A question about a key: a limiter, a dimension and a tier. */
@@ -45,13 +47,14 @@ interface Judged {
 
 export function keyFunctions({ state }: Context) {
   async function key(given: string, options: KeyViewOptions = {}): Promise<KeyView[]> {
-    checkKeyOptions('key', options, ...LIMIT_FIELDS, 'tier', 'cost');
-    const { name, tier } = options;
+    checkKeyOptions('key', options, ...LIMIT_FIELDS, 'tier', 'cost', 'signal');
+    const { name, tier, signal } = options;
     const cost = options.cost === undefined ? 1 : checkInteger('cost', options.cost, 0, 1e12);
     if (name !== undefined) checkName(name);
     const typed = typedKey(given, options);
     const passed = limitsOf(options);
     const published = await state.published();
+    const asTenant: AsTenant = { tenant: given, dimension: options.dimension, tier, signal, cut: new Set() };
 
     const viewOf = async ({ name: scope, dimension, tier: of, limits, within }: Place): Promise<Judged> => {
       const own = { ...typed, dimension, ...(dimension !== typed.dimension && { entry: given }) };
@@ -59,7 +62,8 @@ export function keyFunctions({ state }: Context) {
       const whose = { name: scope, key: subject ? soleKey(subject) : given, dimension };
       const asked = { ...whose, within, limits: within ? limits : limits && asWhole(limits), cost };
       const { states, isOfWeight, ...view } = await outlook(state, published, asked);
-      const doubts = warnings(...doubtsOf(published, scope), differing(published, scope), doubt);
+      const cut = asTenant.cut.has(scope) ? CUT : undefined;
+      const doubts = warnings(...doubtsOf(published, scope), differing(published, scope), doubt, cut);
       const judged: KeyView = {
         ...whose,
         given,
@@ -84,9 +88,7 @@ export function keyFunctions({ state }: Context) {
     if (name !== undefined) {
       const known = passed ?? published.limitsOf(name);
       if (!known && published.scopes.has(name)) throw wrongArgument(DYNAMIC);
-      const tenancies = known
-        ? await tenanciesIn(state, name, known, { tenant: given, dimension: options.dimension, tier })
-        : [];
+      const tenancies = known ? await tenanciesIn(state, name, known, asTenant) : [];
       const { dimension } = typed;
       const sets =
         known && tier === undefined
@@ -108,11 +110,9 @@ export function keyFunctions({ state }: Context) {
     soleKeyOf(given, options);
     const places = placesIn(published);
     for (const [scope, limits] of published.limits())
-      places.push(
-        ...(await tenanciesIn(state, scope, limits, { tenant: given, dimension: options.dimension, tier })),
-      );
+      places.push(...(await tenanciesIn(state, scope, limits, asTenant)));
     // Without published limiters, such as in a file of another process, only state names them.
-    if (published.scopes.size === 0) places.push(...(await statesOf(state, given)));
+    if (published.scopes.size === 0) places.push(...(await statesOf(state, given, signal)));
     else if (options.dimension !== undefined) checkKnown(published, places, options.dimension);
     const views: Judged[] = [];
     for (const place of places) {
@@ -158,16 +158,24 @@ async function withLikely(state: State, all: readonly Judged[]): Promise<KeyView
   return all.map((each) => ({ ...each.view, likely: likely.has(each) }));
 }
 
+/** A question about a key as a tenant. */
+interface AsTenant extends Pick<KeyViewOptions, 'dimension' | 'tier' | 'signal'> {
+  readonly tenant: string;
+  /** Receives the limiters whose search ended early. */
+  readonly cut: Set<string>;
+}
+
+const CUT: AdminWarning = {
+  code: 'CUT',
+  message: 'the search for shared limits ended early, so the key may be a tenant of more of them.',
+};
+
 /** The shared limits of which the key is a tenant. */
 async function tenanciesIn(
   state: State,
   name: string,
   limits: Limits,
-  {
-    tenant,
-    dimension,
-    tier,
-  }: Readonly<Record<'dimension' | 'tier', string | undefined>> & { tenant: string },
+  { tenant, dimension, tier, signal, cut }: AsTenant,
 ): Promise<Place[]> {
   const sets = setsOf(limits).filter(([of]) => tier === undefined || of === undefined || of === tier);
   const shared = sets.flatMap(([, policies]) => sharedLimits(policies));
@@ -176,7 +184,8 @@ async function tenanciesIn(
     dimension === undefined ? !ofSlots : share === dimension,
   );
   if (wanted.length === 0) return [];
-  const keys = await limitKeysOf(state, name, tenant, wanted);
+  const keys = await limitKeysOf(state, { name, tenant, signal }, wanted);
+  if (signal?.aborted) cut.add(name);
   return keys.flatMap((within) =>
     sets.flatMap(([of, policies]): Place[] =>
       sharedLimits(policies).some((each) => each.by === within.by && each.share === within.share)
@@ -187,9 +196,9 @@ async function tenanciesIn(
 }
 
 /** The limiters and dimensions with state of a key. Their limits are unknown. */
-async function statesOf(state: State, key: string): Promise<Place[]> {
+async function statesOf(state: State, key: string, signal: AbortSignal | undefined): Promise<Place[]> {
   const found = new Map<string, Place>();
-  for await (const page of state.search({}))
+  for await (const page of state.search({ signal }))
     for (const { owner } of page) {
       const { name, by, slot } = owner;
       if (typeof name !== 'string' || slot || owner.text !== state.ownerOf(name, key, by).text) continue;

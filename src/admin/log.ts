@@ -5,6 +5,7 @@ import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import { parseOwnerText } from '../stores/keys.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import { whoseOf, type Whose } from './owners.js';
+import type { State } from './state.js';
 
 /** The kinds of logged changes. */
 export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', 'reset', 'configure'] as const;
@@ -43,7 +44,7 @@ export function logFunctions({ state }: Context) {
       throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
     for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
     const undos = new Undos();
-    for await (const change of state.log.since(sinceOf(options.since))) {
+    for await (const change of state.log.since(await sinceOf(state, options.since))) {
       const undoneBy = undos.of(change)?.id;
       if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
       const shown = shownChange(change, name);
@@ -94,10 +95,13 @@ function shownOwner(
   return { name, ...(typeof text === 'string' && text !== '' && { network: text }) };
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function sinceOf(since: LogOptions['since']): number {
+/** The earliest time of the wanted changes, by the store's clock, which entries have, too. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+async function sinceOf(state: Pick<State, 'now'>, since: LogOptions['since']): Promise<number> {
   if (since === undefined) return 0;
-  if (!(since instanceof Date)) return Date.now() - toMilliseconds('since', since);
+  if (!(since instanceof Date)) {
+    const age = toMilliseconds('since', since);
+    return (await state.now()) - age;
+  }
   const time = since.getTime();
   if (Number.isNaN(time)) throw invalidOption('since', since, "Pass a valid Date, or an age such as '1h'.");
   return time;

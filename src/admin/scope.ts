@@ -27,6 +27,7 @@ export interface AdminWarning {
  * of the limiter are addresses, and the key is not. `SLOTS_FREED`: a reset freed the slots of work that still runs.
  * `CHANGED_SINCE`: the undo of an import left out keys with another ban. `ALL_TIERS`: an override is for several tiers, with their limits before
  * and after. `MAY_BAN`: denials by a lower limit may ban keys. `STILL_BANNED`: denials have banned keys since an override began.
+ * `CUT`: a search ended early, so answers may be missing.
  */
 export type AdminWarningCode =
   | 'UNKNOWN_SCOPE'
@@ -44,7 +45,8 @@ export type AdminWarningCode =
   | 'CHANGED_SINCE'
   | 'ALL_TIERS'
   | 'MAY_BAN'
-  | 'STILL_BANNED';
+  | 'STILL_BANNED'
+  | 'CUT';
 
 /** The maximum number of names in a message. */
 export const MAX_NAMED = 10;

@@ -3,7 +3,7 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
 import { BAN_TAG, kindOfHash } from '../stores/keys.js';
 import type { Limits } from './limits.js';
-import type { FoundKey, Owner, State } from './state.js';
+import type { FoundKey, Owner, Search, State } from './state.js';
 
 /** A limit that tenants share: the dimensions of its keys and of their tenants. */
 export interface SharedLimit {
@@ -57,15 +57,19 @@ export interface Tenancy extends Within {
   readonly states: FoundKey[];
 }
 
-/** Finds the keys of a limiter's shared limits that a tenant uses, by a search of the limiter's state. */
+interface TenantSearch extends Pick<Search, 'signal'> {
+  readonly name: string;
+  readonly tenant: string;
+}
+
+/** Finds the keys of a limiter's shared limits that a tenant uses, by a search of the limiter's state. @param signal ends the search early */
 export async function limitKeysOf(
   state: State,
-  name: string,
-  tenant: string,
+  { name, tenant, signal }: TenantSearch,
   shared: readonly SharedLimit[],
 ): Promise<Tenancy[]> {
   const found = new Map<string, Tenancy>();
-  for await (const page of state.search({ name })) {
+  for await (const page of state.search({ name, signal })) {
     for (const each of page) {
       const { owner, id } = each;
       if (id === BAN_TAG) continue;

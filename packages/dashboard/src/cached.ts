@@ -8,6 +8,8 @@ export class Cached<T> {
   #value: T | undefined;
   #readAt = -Infinity;
   #reading: Promise<T> | undefined;
+  /** The number of calls of `expire`. A reading that began before the last one may lack the change. */
+  #expired = 0;
 
   /** @param read receives the last value */
   constructor(lifeMs: number, read: (last: T | undefined) => Promise<T>, now: () => number = Date.now) {
@@ -19,20 +21,26 @@ export class Cached<T> {
   /** The value. @param ageMs its largest age, ms */
   get(ageMs = this.#lifeMs): Promise<T> {
     if (this.#now() - this.#readAt < ageMs) return Promise.resolve(this.#value!);
-    this.#reading ??= this.#readNow().finally(() => (this.#reading = undefined));
-    return this.#reading;
+    if (this.#reading) return this.#reading;
+    const reading = this.#readNow().finally(() => {
+      if (this.#reading === reading) this.#reading = undefined;
+    });
+    this.#reading = reading;
+    return reading;
   }
 
-  /** Makes the next call read again. */
+  /** Makes the next call read again, even while a reading is under way. */
   expire(): void {
+    this.#expired++;
     this.#readAt = -Infinity;
+    this.#reading = undefined;
   }
 
   async #readNow(): Promise<T> {
-    const startedAt = this.#now();
-    this.#value = await this.#read(this.#value);
-    this.#readAt = startedAt;
-    return this.#value;
+    const [startedAt, expired] = [this.#now(), this.#expired];
+    const value = await this.#read(this.#value);
+    if (expired === this.#expired) [this.#value, this.#readAt] = [value, startedAt];
+    return value;
   }
 }
 

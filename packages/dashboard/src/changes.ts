@@ -1,5 +1,6 @@
-import type { Admin, AdminWarning, OverrideWish } from 'headgate/admin';
-import { choice, flag, optional, refuse, text, texts, type Body } from './input.js';
+import type { Admin, AdminWarning, OverrideResult, OverrideWish } from 'headgate/admin';
+import { banEntries, LogEnd, overrideEntries, type Note, type Written } from './entries.js';
+import { choice, flag, optional, refuse, text, type Body } from './input.js';
 import { resetIn, type Place, type PlaceResult } from './resets.js';
 
 export interface Changed {
@@ -10,13 +11,13 @@ export interface Changed {
   readonly places?: readonly PlaceResult[];
 }
 
-export type Note = { readonly by: string; readonly reason: string };
+/** The result of a change, and the entries of the log that it wrote. */
+interface Made {
+  readonly warnings: readonly AdminWarning[];
+  readonly written: readonly Written[];
+}
 
-type Change = (
-  admin: Admin,
-  body: Body,
-  note: Note,
-) => Promise<readonly { warnings: readonly AdminWarning[] }[]>;
+type Change = (admin: Admin, body: Body, note: Note) => Promise<Made>;
 
 /** The most limiters of a reset. */
 const MAX_PLACES = 100;
@@ -29,25 +30,29 @@ function keyOptions(body: Body) {
 
 /** The changes that the page can make. Each is one call of the administration, as the command line of the same name makes it. */
 const CHANGES: Readonly<Record<string, Change>> = {
-  ban: (admin, body, note) => {
+  ban: async (admin, body, note) => {
     const options = { ...keyOptions(body), ...note };
     const [key, length] = [anyText(body, 'key'), text(body, 'for')];
-    if (flag(body, 'all')) return admin.banIn('all', key, length, options);
-    return one(admin.ban(key, length, { name: text(body, 'name'), ...options }));
+    const results = flag(body, 'all')
+      ? await admin.banIn('all', key, length, options)
+      : [await admin.ban(key, length, { name: text(body, 'name'), ...options })];
+    return { warnings: warningsOf(results), written: banEntries(results) };
   },
-  unban: (admin, body, note) => {
+  unban: async (admin, body, note) => {
     const options = { ...keyOptions(body), ...note, fresh: flag(body, 'fresh') };
     const key = anyText(body, 'key');
-    if (flag(body, 'all')) return admin.unbanIn('all', key, options);
-    return one(admin.unban(key, { name: text(body, 'name'), ...options }));
+    const results = flag(body, 'all')
+      ? await admin.unbanIn('all', key, options)
+      : [await admin.unban(key, { name: text(body, 'name'), ...options })];
+    return { warnings: warningsOf(results), written: banEntries(results) };
   },
-  override: (admin, body, note) => {
+  override: async (admin, body, note) => {
     const change = body['change'] as OverrideWish['change'];
     if (change === undefined || change === null) refuse('change: missing. Pass limits, such as 1000/1m.');
-    return overriding(admin, body, { change, ...lengthOf(body), ...note });
+    return overrides(await overriding(admin, body, { change, ...lengthOf(body), ...note }));
   },
-  remove: (admin, body, note) =>
-    overriding(admin, body, { change: undefined, unban: flag(body, 'unban'), ...note }),
+  remove: async (admin, body, note) =>
+    overrides(await overriding(admin, body, { change: undefined, unban: flag(body, 'unban'), ...note })),
 };
 
 async function reset(admin: Admin, body: Body, note: Note): Promise<Changed> {
@@ -61,7 +66,13 @@ async function reset(admin: Admin, body: Body, note: Note): Promise<Changed> {
   };
 }
 
-const one = async <T>(change: Promise<T>): Promise<T[]> => [await change];
+const warningsOf = (results: readonly Pick<Made, 'warnings'>[]): readonly AdminWarning[] =>
+  results.flatMap((each) => each.warnings);
+
+export const overrides = (results: readonly OverrideResult[]): Made => ({
+  warnings: warningsOf(results),
+  written: overrideEntries(results),
+});
 
 /** The limiters of a reset, each with its dimension. */
 function placesOf(body: Body, dimension: string | undefined): Place[] {
@@ -100,39 +111,12 @@ export async function change(admin: Admin, body: Body, by: string): Promise<Chan
   const action = choice('action', String(body['action']), [...Object.keys(CHANGES), 'reset']);
   const reason = text(body, 'reason');
   if (action === 'reset') return reset(admin, body, { by, reason });
-  const results = await CHANGES[action]!(admin, body, { by, reason });
-  const warnings = results.flatMap((each) => each.warnings);
-  return changed(admin, { action, by, reason }, { warnings, count: results.length });
+  return changed(admin, { by, reason }, () => CHANGES[action]!(admin, body, { by, reason }));
 }
 
-/** The result of a change that was made just now. */
-export async function changed(
-  admin: Admin,
-  made: { readonly action: string } & Note,
-  { warnings, count }: { readonly warnings: readonly AdminWarning[]; readonly count: number },
-): Promise<Changed> {
-  return { warnings, entries: count === 0 ? [] : await entriesOf(admin, made, count) };
-}
-
-export async function undo(admin: Admin, body: Body, by: string): Promise<Changed> {
-  const reason = text(body, 'reason');
-  const ids = texts(body, 'ids');
-  const warnings: AdminWarning[] = [];
-  for (const id of ids) warnings.push(...(await admin.undo(id, { by, reason })).warnings);
-  return { warnings, entries: [] };
-}
-
-/** The newest entries of a change that was made just now. */
-async function entriesOf(
-  admin: Admin,
-  made: { readonly action: string } & Note,
-  count: number,
-): Promise<string[]> {
-  const ids: string[] = [];
-  for await (const entry of admin.log({ since: '1m' })) {
-    if (entry.action === made.action && entry.by === made.by && entry.reason === made.reason)
-      ids.push(entry.id);
-    if (ids.length === count) break;
-  }
-  return ids;
+/** Makes a change, and finds its entries in the log. */
+export async function changed(admin: Admin, note: Note, make: () => Promise<Made>): Promise<Changed> {
+  const end = await LogEnd.read(admin);
+  const { warnings, written } = await make();
+  return { warnings, entries: await end.idsOf(written, note) };
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { MAX_IMPORT_BYTES } from './input.js';
+import { connected } from './visitors.js';
 
 /** Parsed requests have their body here, as Express and Fastify leave it. */
 type Incoming = IncomingMessage & { readonly body?: unknown };
@@ -20,7 +21,8 @@ export async function webRequest(req: Incoming, path: string, isSecure: boolean)
   url.search = query;
   const { method = 'GET' } = req;
   const hasBody = method !== 'GET' && method !== 'HEAD';
-  return new Request(url, { method, headers, ...(hasBody && { body: await textOf(req) }) });
+  const request = new Request(url, { method, headers, ...(hasBody && { body: await textOf(req) }) });
+  return connected(request, req.socket);
 }
 
 /** The body. A body that is too large is cut to a length that is still too large. */

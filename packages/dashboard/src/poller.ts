@@ -20,6 +20,8 @@ export class Poller {
   #texts = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
   #isReading = false;
+  /** Whether there was a change since the reading under way began. */
+  #isOld = false;
 
   constructor(everyMs: number, read: () => Promise<Parts>) {
     this.#everyMs = everyMs;
@@ -43,7 +45,11 @@ export class Poller {
 
   /** Reads again now, for all viewers, after a change by one of them. */
   refresh(): void {
-    if (this.#viewers.size === 0 || this.#isReading) return;
+    if (this.#viewers.size === 0) return;
+    if (this.#isReading) {
+      this.#isOld = true;
+      return;
+    }
     clearTimeout(this.#timer);
     void this.#tick();
   }
@@ -60,10 +66,11 @@ export class Poller {
 
   async #tick(): Promise<void> {
     this.#isReading = true;
+    this.#isOld = false;
     const parts = await this.#read().finally(() => (this.#isReading = false));
     if (this.#viewers.size === 0) return;
     this.#send(parts);
-    this.#timer = setTimeout(() => void this.#tick(), this.#everyMs);
+    this.#timer = setTimeout(() => void this.#tick(), this.#isOld ? 0 : this.#everyMs);
     this.#timer.unref();
   }
 

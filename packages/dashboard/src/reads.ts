@@ -1,23 +1,24 @@
 import {
-  banCauseOf,
-  lacksSlots,
   USE_LEVELS,
   type Admin,
   type HistoryOptions,
   type KeyRates,
-  type KeyView,
   type LoggedChange,
   type OverriddenKey,
 } from 'headgate/admin';
+import { Answers } from './answers.js';
 import { Cached, CachedByName } from './cached.js';
 import { changeRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 import { timesLeft, type Judged } from './judges.js';
+import { KeyQuestions } from './key-questions.js';
 import { Near } from './near.js';
 import type { Now } from './now.js';
 import { Searches, type Denied } from './searches.js';
+import { Turns } from './turns.js';
+import type { HasLeft } from './visitors.js';
 
 /** The most bans and overrides of an opened limiter. */
 const LISTED = 50;
@@ -25,12 +26,10 @@ const LISTED = 50;
 /** The precision of the times that the page shows, ms. A younger answer counts as one of now. */
 const SHOWN_MS = 1000;
 
-/** The most changes of a screen, and of the changes of one key. */
+/** The most changes of a screen, their age, ms, and the most logs that wait to be read. */
 const LOGGED = 500;
-const LOGGED_OF_KEY = 50;
-
-/** The newest changes among which those of a key are searched. */
-const SCANNED_OF_KEY = 2_000;
+const LOG_MS = 2_000;
+const MAX_LOGS_WAITING = 20;
 
 /** The age of the lists of an opened limiter, ms. A change from the page shows at once. */
 const LISTS_MS = 10_000;
@@ -40,9 +39,6 @@ const DENIED_MS = 10_000;
 
 /** The age of the answers about another limit, ms. */
 const USES_MS = 20_000;
-
-/** A network of addresses, apart from the keys that limiters make of IPv6 addresses. */
-const NETWORK = /^(\d{1,3}(\.\d{1,3}){3}\/(\d|[12]\d|3[01])|[\da-f:]*:[\da-f:]*\/([1-4]?\d|5[0-5]))$/i;
 
 /** The ages of the decisions of the last hour and of the last day, ms. */
 const HOUR_MS = 20_000;
@@ -74,6 +70,8 @@ export class Reads {
   readonly #spans: Readonly<Record<(typeof SPANS)[number], Cached<object>>>;
   readonly #near: Near;
   readonly #searches: Searches;
+  readonly #questions: KeyQuestions;
+  readonly #logs = new Answers<LoggedChange[]>(LOG_MS, new Turns(MAX_LOGS_WAITING));
 
   constructor(admin: Admin, now: Now, show: Show) {
     this.#admin = admin;
@@ -90,6 +88,7 @@ export class Reads {
       '24h': new Cached(DAY_MS, () => linesOf(admin, { hours: 24 })),
     };
     this.#searches = new Searches(admin, show);
+    this.#questions = new KeyQuestions(admin, show);
     this.#near = new Near(this.#searches, show, (name) => now.slotsOf(name));
   }
 
@@ -132,6 +131,8 @@ export class Reads {
   expire(): void {
     this.#lists.expire();
     this.#denied.expire();
+    this.#logs.expire();
+    this.#questions.expire();
   }
 
   async #readLists(name: string): Promise<Lists> {
@@ -158,37 +159,14 @@ export class Reads {
     };
   }
 
-  /** The answers of all limiters to a typed key, and the changes of this key and of all keys. */
-  async key(body: Body): Promise<object> {
-    const key = text(body, 'key');
-    const dimension = optional(body, 'dimension', text);
-    // A network has many keys, and so no single answer. It can be banned and reset.
-    const isNetwork = dimension === undefined && NETWORK.test(key);
-    const options = { ...(dimension !== undefined && { dimension }) };
-    // A key may be a tenant of shared limits, whose state is searched for it.
-    const views = isNetwork ? [] : await this.#searches.inTurn(() => this.#admin.key(key, options));
-    const keys = new Set([key, ...views.map((view) => view.key)]);
-    const logged: LoggedChange[] = [];
-    let scanned = 0;
-    for await (const change of this.#admin.log()) {
-      const { key: changed, network, action, name } = change;
-      // Limits of all keys are those of this key, too.
-      const isOfAll = changed === undefined && (action === 'override' || action === 'remove');
-      // The visitor typed this key, so it is not hidden here.
-      if (
-        (isOfAll && views.some((view) => view.name === name)) ||
-        [changed, network].some((each) => typeof each === 'string' && keys.has(each))
-      )
-        logged.push(change);
-      if (logged.length === LOGGED_OF_KEY || ++scanned === SCANNED_OF_KEY) break;
-    }
-    const changes = logged.map((change) => changeRow(change, (each) => each as never));
-    const shown = views.map((view) => ({
-      ...view,
-      lacksSlots: view.reason !== 'banned' && lacksSlots(view.policies),
-      banCause: banCauseOf(view, logged),
-    }));
-    return { key, isNetwork, views: shown satisfies KeyView[], changes };
+  /** See `KeyQuestions.key`. */
+  key(body: Body, visitor: HasLeft): Promise<object> {
+    return this.#questions.key(body, visitor);
+  }
+
+  /** See `KeyQuestions.past`. */
+  past(body: Body, visitor: HasLeft): Promise<object> {
+    return this.#questions.past(body, visitor);
   }
 
   /** The decisions of the last hour by the minute, or of the last day by ten minutes, as the first screen has those of the last minutes. */
@@ -203,20 +181,14 @@ export class Reads {
     return { ...found, ageMs: Date.now() - at };
   }
 
-  async past(body: Body): Promise<object> {
-    const key = text(body, 'key');
-    const dimension = optional(body, 'dimension', text);
-    if (dimension === undefined && NETWORK.test(key)) return { denials: [], isCounted: true };
-    const options = dimension === undefined ? {} : { dimension };
-    const denials = await this.#searches.inTurn(() => this.#admin.denials(key, options));
-    return { denials, isCounted: this.#admin.isCounted };
-  }
-
-  async log(query: URLSearchParams): Promise<object> {
+  /** The changes, read one after the other, because a rare name reads the whole log. */
+  async log(query: URLSearchParams, visitor: HasLeft): Promise<object> {
     const since = choice('since', query.get('since') ?? '1d', AGES);
     const name = query.get('name') || undefined;
+    if (name !== undefined) await this.#checkName(name);
     const options = { ...(since !== 'all' && { since }), ...(name !== undefined && { name }) };
-    const rows = await firstOf(this.#admin.log(options), LOGGED);
+    const read = () => firstOf(this.#admin.log(options), LOGGED);
+    const rows = await this.#logs.get(JSON.stringify(options), read, visitor);
     return { rows: rows.map((row) => changeRow(row, this.#show)), isCut: rows.length === LOGGED };
   }
 

@@ -10,6 +10,7 @@ import {
 } from 'headgate/admin';
 import { CachedByName } from './cached.js';
 import type { Show, ShownKey } from './hidden.js';
+import { Turns } from './turns.js';
 
 /** The bounds of a search for keys near their limit: the time, ms, the keys that it reads, and those of each policy that it returns. */
 const SAMPLE_TIMEOUT_MS = 2_000;
@@ -61,13 +62,15 @@ export interface Sample {
   readonly isCut: boolean;
 }
 
+/** The most searches that wait. There are a few for each limiter, and visitors of one limiter share them. */
+const MAX_WAITING = 30;
+
 /** Searches of a limiter's keys for visitors. Each is bounded, and one runs at a time, so that no visitor can load the application. */
 export class Searches {
   readonly #admin: Admin;
   readonly #show: Show;
   readonly #samples: CachedByName<Map<string, Sample>>;
-  /** Settles when the last search has ended. */
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #turns = new Turns(MAX_WAITING);
 
   constructor(admin: Admin, show: Show) {
     this.#admin = admin;
@@ -76,11 +79,8 @@ export class Searches {
   }
 
   /** Runs a task after all earlier ones. */
-  async inTurn<T>(task: () => Promise<T>): Promise<T> {
-    const before = this.#last;
-    const done = before.then(task);
-    this.#last = done.catch(() => undefined);
-    return done;
+  inTurn<T>(task: () => Promise<T>): Promise<T> {
+    return this.#turns.run(task);
   }
 
   /** The denied and the banned keys of a limiter, by a search of a second at most. */

@@ -1,6 +1,6 @@
 import { HeadgateError } from 'headgate';
 import { withoutSecrets } from 'headgate/admin';
-import { change, undo } from './changes.js';
+import { change } from './changes.js';
 import {
   newToken,
   refuseForeign,
@@ -20,6 +20,8 @@ import { Poller } from './poller.js';
 import { nameIn, Reads } from './reads.js';
 import { eventStream } from './stream.js';
 import { exportedLines, importLines, previewLines } from './transfers.js';
+import { undo } from './undos.js';
+import { visitorOf } from './visitors.js';
 
 /** The time between two readings of the state while somebody watches, ms. */
 const POLL_MS = 2_000;
@@ -101,7 +103,7 @@ export class Service {
         case '/api/history':
           return json(await this.#reads.history(query));
         case '/api/log':
-          return json(await this.#reads.log(query));
+          return json(await this.#reads.log(query, visitorOf(asked.request)));
         case '/api/export':
           return await this.#export(asked, query);
         default:
@@ -119,9 +121,9 @@ export class Service {
       const body = await bodyOf(asked.request, isOfFile ? MAX_IMPORT_BYTES : undefined);
       switch (asked.path) {
         case '/api/key':
-          return json(await this.#reads.key(body));
+          return json(await this.#reads.key(body, visitorOf(asked.request)));
         case '/api/past':
-          return json(await this.#reads.past(body));
+          return json(await this.#reads.past(body, visitorOf(asked.request)));
         case '/api/sample':
           return json(await this.#reads.sample(body));
         case '/api/change':
@@ -171,11 +173,14 @@ export class Service {
 
   async #change(asked: Asked, make: (by: string) => Promise<object>): Promise<Response> {
     const { by } = await this.#operator(asked);
-    const result = await make(by);
-    this.#now.expire();
-    this.#reads.expire();
-    this.poller.refresh();
-    return json(result);
+    try {
+      return json(await make(by));
+    } finally {
+      // A change that failed may have changed some of its keys.
+      this.#now.expire();
+      this.#reads.expire();
+      this.poller.refresh();
+    }
   }
 
   async #visitor(asked: Asked): Promise<object> {

@@ -17,7 +17,8 @@ import {
   type OverrideWish,
   type Refused,
 } from 'headgate/admin';
-import { changed, type Changed, type Note } from './changes.js';
+import { changed, overrides, type Changed } from './changes.js';
+import type { Note } from './entries.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 
 /** The most lines of an import. Its undo is a change of each of them. */
@@ -179,11 +180,15 @@ function bansIn(admin: Admin, body: Body, lines: readonly Line[]): File {
       const rows = rowsOf(all, effects, ({ name, key, dimension }) => ({ name, key, dimension }));
       return { rows, skipped: lines.length - all.length };
     },
-    async make(note) {
-      const { warnings } = await admin.importBans(bans, note);
-      const names = new Set(bans.map(({ name }) => JSON.stringify(name)));
-      return changed(admin, { action: 'import', ...note }, { warnings, count: names.size });
-    },
+    make: (note) =>
+      changed(admin, note, async () => {
+        const { banned, warnings } = await admin.importBans(bans, note);
+        const names = new Map(bans.map(({ name }) => [JSON.stringify(name), name]));
+        const written = [...names.values()].map(
+          (of) => ({ action: 'import', name: of, keys: 'unknown' }) as const,
+        );
+        return { warnings, written: banned === 0 ? [] : written };
+      }),
   };
 }
 
@@ -208,11 +213,10 @@ function overridesIn(admin: Admin, body: Body, lines: readonly Line[]): File {
       }));
       return { rows, skipped: 0 };
     },
-    async make(note) {
-      const own = wishes.map((wish) => ({ ...wish, ...note }));
-      const results = await admin.overrideMany(own, { name });
-      const warnings = results.flatMap((each) => each.warnings);
-      return changed(admin, { action: 'override', ...note }, { warnings, count: results.length });
-    },
+    make: (note) =>
+      changed(admin, note, async () => {
+        const own = wishes.map((wish) => ({ ...wish, ...note }));
+        return overrides(await admin.overrideMany(own, { name }));
+      }),
   };
 }

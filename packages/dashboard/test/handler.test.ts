@@ -225,4 +225,27 @@ describe('dashboard', () => {
     await site.close();
     await limiter.close();
   });
+
+  it('hides with hideKeys the key of a limit that a typed tenant shares', async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({
+      ...{ store, name: 'api', policies: ['tokens=100/1m by provider share tenant'], overrides: true },
+    });
+    const site = await startPage({ store, hideKeys: true });
+    for (let i = 0; i < 12; i++) await limiter.consume({ provider: 'openai', tenant: 'acme' }, { cost: 10 });
+    const headers = await tokenFields(site.url);
+    for (const path of ['api/key', 'api/past']) {
+      const init = { method: 'POST', headers, body: JSON.stringify({ key: 'acme' }) };
+      const ask = async () => (await fetch(site.url + path, init)).text();
+      let text = await ask();
+      // Denials are recorded some seconds after they happened.
+      for (let i = 0; i < 100 && !text.includes('"within":'); i++) {
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        text = await ask();
+      }
+      expect(text, path).to.contain('"within":{"hash":').and.to.contain('acme').and.not.to.contain('openai');
+    }
+    await site.close();
+    await limiter.close();
+  });
 });

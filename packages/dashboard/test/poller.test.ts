@@ -77,9 +77,46 @@ describe('the poller', () => {
     leave();
     expect(updates).to.deep.equal([{ full: true, set: { a: 1 }, gone: [] }]);
   });
+
+  it('reads again at once after a change during a reading', async () => {
+    poller = new Poller(60_000, readings.read);
+    const { updates, leave } = viewer();
+    poller.refresh();
+    await readings.answer({ a: 'before' });
+    await readings.answer({ a: 'after' });
+    leave();
+    expect(updates.map(({ set }) => set)).to.deep.equal([{ a: 'before' }, { a: 'after' }]);
+    expect(readings.count).to.equal(2);
+  });
 });
 
 describe('a cached value', () => {
+  it('that was read while it changed is read again, and never takes the place of a later one', async () => {
+    const readings = new Readings();
+    const cached = new Cached(10_000, readings.read);
+    const first = cached.get();
+    cached.expire();
+    const second = cached.get();
+    expect(readings.count).to.equal(2);
+    await readings.answer({ a: 'before' });
+    await readings.answer({ a: 'after' });
+    expect([await first, await second]).to.deep.equal([{ a: 'before' }, { a: 'after' }]);
+    expect(await cached.get()).to.deep.equal({ a: 'after' });
+    expect(readings.count).to.equal(2);
+    cached.expire();
+    const old = cached.get();
+    cached.expire();
+    const fresh = cached.get();
+    expect(cached.get()).to.equal(fresh);
+    await readings.answer({ a: 'old' });
+    expect(await old).to.deep.equal({ a: 'old' });
+    // The old reading has ended, and the one under way serves all callers.
+    expect(cached.get()).to.equal(fresh);
+    await readings.answer({ a: 'fresh' });
+    expect(await cached.get()).to.deep.equal({ a: 'fresh' });
+    expect(readings.count).to.equal(4);
+  });
+
   it('is read once for all callers, again after its time, and again after a failure', async () => {
     let [now, reads] = [0, 0];
     let fails = false;

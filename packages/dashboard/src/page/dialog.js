@@ -130,6 +130,15 @@ const isOfDimensions = ({ places, dimension }) =>
 const resultText = ({ error, policies, ...place }) =>
   `${placeOfReset(place)}: ${error ?? (policies.length > 0 ? `reset ${policies.join(', ')}` : 'nothing was charged')}`;
 
+/** The number of changes that an undo left, by the reason. @param {any[]} undone */
+function leftTexts(undone) {
+  const lefts = undone.filter(({ error }) => error !== undefined);
+  return [...new Set(lefts.map(({ error }) => error))].map((error) => {
+    const { length } = lefts.filter((each) => each.error === error);
+    return `${length} of ${many(undone.length, 'change')} not undone: ${error}`;
+  });
+}
+
 /** The limiters of a change. @param {any} change */
 function placeText({ name, places, all, key }) {
   if (all && key !== undefined)
@@ -150,18 +159,23 @@ function closeNote(note) {
 async function make(change) {
   const { what, plan: _, left: ____, shared: _____, preview, file: __, fault: ___, ...body } = change;
   if (LENGTHS[change.action] && !change.until) lastLengths[change.action] = change.for;
-  const { warnings, entries, places = [] } = await post(PATHS[change.action] ?? 'api/change', body);
+  const {
+    warnings,
+    entries,
+    places = [],
+    undone = [],
+  } = await post(PATHS[change.action] ?? 'api/change', body);
   const text =
     change.action === 'undo'
       ? `Undid: ${what}`
       : change.action === 'import'
         ? importedText(change, preview)
         : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${placeText(change)}`;
-  const results = places.length > 1 ? places.map(resultText) : [];
+  const results = places.length > 1 ? places.map(resultText) : leftTexts(undone);
   const note = { id: Date.now(), text, results, warnings, entries, reason: change.reason };
   app.notes = [...app.notes.slice(-2), note];
   // A note with a warning stays until it is read and closed.
-  if (warnings.length === 0 && !places.some((/** @type {any} */ { error }) => error))
+  if (warnings.length === 0 && ![...places, ...undone].some(({ error }) => error))
     setTimeout(closeNote, NOTE_MS, note);
   refresh();
 }
@@ -259,10 +273,10 @@ function Form({ given }) {
 /** The results of the last changes. */
 export function Notes() {
   const { notes, parts } = useApp();
-  const isUndone = (/** @type {any} */ { entries }) =>
-    (parts.changes ?? []).some(
-      (/** @type {any} */ row) => entries.includes(row.id) && row.undoneBy !== undefined,
-    );
+  const isUndone = (/** @type {any} */ { entries }) => {
+    const known = (parts.changes ?? []).filter((/** @type {any} */ row) => entries.includes(row.id));
+    return known.length > 0 && known.every((/** @type {any} */ row) => row.undoneBy !== undefined);
+  };
   const undo = (/** @type {any} */ note) => {
     closeNote(note);
     openChange({

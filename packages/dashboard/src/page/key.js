@@ -8,7 +8,7 @@ import { Failure } from './outage.js';
 import { Past } from './past.js';
 import { SlotUse } from './slots.js';
 import { post, useAnswer, useApp } from './state.js';
-import { count, endOf, many, percent, printable, shortened, span } from './text.js';
+import { count, endOf, keyText, many, percent, printable, shortened, span } from './text.js';
 
 /** @param {string} key @param {string | undefined} by */
 const keyPath = (key, by) =>
@@ -155,7 +155,9 @@ const chargedPlaces = (views) => [
   ...new Set(
     views
       .filter((each) => each.policies.some(isUsed))
-      .map((each) => `${each.dimension}${each.within ? ` within ${each.within}` : ''} in ${each.name}`),
+      .map(
+        (each) => `${each.dimension}${each.within ? ` within ${keyText(each.within)}` : ''} in ${each.name}`,
+      ),
   ),
 ];
 
@@ -168,10 +170,13 @@ const chargedWithin = (views) => chargedPlaces(views.filter((each) => each.withi
 
 /** The key of a tenant's shared limit, which alone can be reset. @param {any} props */
 function OfTenant({ within }) {
-  const space = within.indexOf(' ');
+  const isHidden = typeof within !== 'string';
+  const space = isHidden ? -1 : within.indexOf(' ');
   return html`<p class="quiet">
     A tenant has no charges of its own. To reset the whole limit:
-    <${Key} of=${within.slice(space + 1)} dimension=${within.slice(0, space)} />
+    <${Key}
+      ...${isHidden ? { of: within } : { of: within.slice(space + 1), dimension: within.slice(0, space) }}
+    />
   </p>`;
 }
 
@@ -209,7 +214,7 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
   return html`<article class=${`answer ${state}`}>
     <header>
       <h3>
-        ${printable(name)}${dimension !== 'key' ? html` <span class="chip">${printable(dimension)}</span>` : ''}${within ? html` <span class="chip">within ${printable(within)}</span>` : ''}${tier ? html` <span class="chip">tier ${printable(tier)}</span>` : ''}
+        ${printable(name)}${dimension !== 'key' ? html` <span class="chip">${printable(dimension)}</span>` : ''}${within ? html` <span class="chip">within ${keyText(within)}</span>` : ''}${tier ? html` <span class="chip">tier ${printable(tier)}</span>` : ''}
       </h3>
       <p>
         <b class=${state === 'denied' ? 'bad' : state === 'admitted' ? 'good' : ''}

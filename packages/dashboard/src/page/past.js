@@ -2,7 +2,7 @@
 import { html, useState } from './lib.js';
 import { Failure } from './outage.js';
 import { post, useAnswer } from './state.js';
-import { causeText, count, many, printable } from './text.js';
+import { causeText, count, keyText, many, printable } from './text.js';
 import { atTime, fullTimeOf } from './zone.js';
 
 const MINUTE_MS = 60_000;
@@ -64,7 +64,7 @@ function Timeline({ past, range: [, minutes, step] }) {
   return html`<article class="answer">
     <header>
       <h3>
-        ${printable(name)}${dimension !== 'key' ? html` <span class="chip">${printable(dimension)}</span>` : ''}${within ? html` <span class="chip">within ${printable(within)}</span>` : ''}
+        ${printable(name)}${dimension !== 'key' ? html` <span class="chip">${printable(dimension)}</span>` : ''}${within ? html` <span class="chip">within ${keyText(within)}</span>` : ''}
       </h3>
       <p>
         <b>${many(total, 'denial')}</b>

@@ -169,15 +169,17 @@ export const post = async (path, body) =>
 export function useAnswer(ask, inputs, everyMs) {
   const [answer, setAnswer] = useState({ isLoading: true });
   useEffect(() => {
-    let isWanted = true;
+    /** The number of the last question. Answers to earlier ones are dropped. */
+    let asked = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
     const run = async () => {
+      const number = ++asked;
       const next = await ask().then(
         (value) => ({ value, readAt: Date.now() }),
         (error) => ({ error: error.message }),
       );
-      if (!isWanted) return;
+      if (number !== asked) return;
       setAnswer((/** @type {any} */ last) => ('error' in next && last.value ? { ...last, ...next } : next));
       if (everyMs) timer = setTimeout(run, everyMs);
     };
@@ -192,7 +194,7 @@ export function useAnswer(ask, inputs, everyMs) {
       void run();
     }
     return () => {
-      isWanted = false;
+      asked = 0;
       clearTimeout(timer);
       listeners.delete(reread);
     };
