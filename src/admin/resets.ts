@@ -1,12 +1,11 @@
 import type { Limiter } from '../limiter/limiter.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { isOfFeature } from '../features/features.js';
-import { BAN_TAG, isLine, isReset } from '../stores/keys.js';
 import { loggedOwner, ownersOf } from './bans.js';
 import { checkChange, warnings, type Context, type KeyChangeOptions } from './context.js';
 import { policyNameOf } from './finds.js';
 import { decidingBy } from './override-views.js';
+import { isCharge } from './owners.js';
 import {
   LIMIT_FIELDS,
   limitsOf,
@@ -225,9 +224,8 @@ function resetOfAll(state: State, name: string, subject: Subject): () => Promise
   return async () => {
     const names = new Set<string>();
     for await (const page of state.search({ name, ...(isSole && { key: keys[0]! }) })) {
-      const isCharge = ({ owner, id }: FoundKey): boolean =>
-        id !== BAN_TAG && !isOfFeature(id) && !isReset({ id }) && !isLine(id) && owners.has(owner.text);
-      for (const found of page.filter(isCharge)) {
+      const isOwn = ({ owner, id }: FoundKey): boolean => isCharge(id) && owners.has(owner.text);
+      for (const found of page.filter(isOwn)) {
         await state.forget!(found);
         names.add(policyNameOf(found.id));
       }
