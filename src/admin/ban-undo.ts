@@ -3,8 +3,8 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { END_ONLY, notesIn } from './ban-source.js';
 import { ownerIn } from './bans.js';
 import { SAME_END_MS, warnings, type Context } from './context.js';
-import type { BannedByImport } from './import-bans.js';
 import type { LoggedChange } from './log.js';
+import { importedIn } from './logged-keys.js';
 import { notNoted, subjectIn } from './scope.js';
 import type { ListedChange, Owner, State } from './state.js';
 import { typedKey } from './typed-keys.js';
@@ -12,7 +12,7 @@ import { cannot, changed, type Way } from './undo-way.js';
 
 /** The way back from an import. Keys with another ban by now keep it. */
 export async function importBack({ state, origin }: Context, listed: ListedChange): Promise<Way> {
-  const keys = listed.after as readonly BannedByImport[] | undefined;
+  const keys = importedIn(listed);
   if (keys === undefined) throw cannot('the log does not have the keys of so large an import');
   const owners = keys.map(([who]) => ownerOfText(state, who));
   const { lefts, elapsed, isBanOf } = await sinceThen(state, listed, owners);

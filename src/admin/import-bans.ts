@@ -7,6 +7,7 @@ import { checkBans } from './ban-scope.js';
 import { entryAfter, type BanChange } from './ban-source.js';
 import { leftOf, ownersOf } from './bans.js';
 import { checkName, noteOf, SAME_END_MS, warnings, type ChangeOptions, type Context } from './context.js';
+import type { BannedByImport } from './logged-keys.js';
 import type { Published } from './published.js';
 import { notNoted, subjectsIn, type AdminWarning } from './scope.js';
 import type { Owner } from './state.js';
@@ -167,10 +168,12 @@ export function importFunctions({ state, origin }: Context) {
       const longer = some.filter(({ duration }, i) => lefts[i]! + SAME_END_MS < duration);
       if (!dryRun) unnoted = (await state.bans.set(longer)) ?? unnoted;
       const before = new Map(some.map(({ owner }, i) => [owner.text, Math.round(lefts[i]!)]));
-      for (const { owner, duration } of longer) {
+      for (const { owner, duration, note: ownNote } of longer) {
         const { scope, text } = owner;
         const own = banned.get(scope) ?? [];
-        own.push([withScope(scope, text), duration, before.get(text)!]);
+        const isOther = ownNote.by !== note.by || ownNote.reason !== note.reason;
+        const ban = [withScope(scope, text), duration, before.get(text)!] as const;
+        own.push(isOther ? [...ban, ownNote] : ban);
         banned.set(scope, own);
       }
     }
@@ -196,15 +199,13 @@ export interface ImportAdmin {
   previewBans: Functions['previewBans'];
 }
 
-/** A key that an import banned: its owner text, the length of the ban, and the rest of the ban before, ms. */
-export type BannedByImport = readonly [who: string, forMs: number, before: number];
-
 /** The most keys, and the most characters of them, that the log keeps of an import for its undo. */
 export const MAX_LOGGED_KEYS = 1000;
 const MAX_LOGGED_TEXT = 100_000;
 
 const isShort = (keys: readonly BannedByImport[]): boolean =>
-  keys.length <= MAX_LOGGED_KEYS && keys.reduce((sum, [who]) => sum + who.length, 0) <= MAX_LOGGED_TEXT;
+  keys.length <= MAX_LOGGED_KEYS &&
+  keys.reduce((sum, [who, , , note]) => sum + who.length + (note?.reason?.length ?? 0), 0) <= MAX_LOGGED_TEXT;
 
 const IMPORT_FIELDS = ['name', 'key', 'for', 'by', 'reason', 'dimension', 'raw', 'ipv6Subnet'];
 

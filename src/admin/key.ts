@@ -11,11 +11,11 @@ import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from '.
 import { dimensionsOfBans, isCountedIn, type Published } from './published.js';
 import { withSlotUse } from './queues.js';
 import { setsOf } from './sets.js';
-import { countedOwner, whoseOf } from './owners.js';
-import type { State } from './state.js';
+import { countedOwner, isCharge, whoseOf } from './owners.js';
+import type { Search, State } from './state.js';
 import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './shared-limits.js';
 import { differing, doubtsOf, subjectIn, type AdminWarning } from './scope.js';
-import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
+import { soleKey, subjectOf, typedKey, wrongArgument, type KeyOptions, type TypedKey } from './typed-keys.js';
 
 /** Options of `key`. */
 export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
@@ -34,6 +34,8 @@ interface Place {
   readonly tier: string | undefined;
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
+  /** Whether a search found charges of the key. Only without limits, by which its state is known otherwise. */
+  readonly stored?: boolean;
   /** Of a tenant: the dimension and the key of the shared limit. */
   readonly within?: Tenancy;
 }
@@ -56,8 +58,9 @@ export function keyFunctions({ state }: Context) {
     const published = await state.published();
     const asTenant: AsTenant = { tenant: given, dimension: options.dimension, tier, signal, cut: new Set() };
 
-    const viewOf = async ({ name: scope, dimension, tier: of, limits, within }: Place): Promise<Judged> => {
-      const own = { ...typed, dimension, ...(dimension !== typed.dimension && { entry: given }) };
+    const viewOf = async (place: Place): Promise<Judged> => {
+      const { name: scope, dimension, tier: of, limits, within } = place;
+      const own = { ...typed, dimension };
       const [subject, doubt] = within ? [undefined, undefined] : subjectIn(published, scope, own);
       const whose = { name: scope, key: subject ? soleKey(subject) : given, dimension };
       const asked = { ...whose, within, limits: within ? limits : limits && asWhole(limits), cost };
@@ -71,6 +74,7 @@ export function keyFunctions({ state }: Context) {
         ...(of !== undefined && { tier: of }),
         likely: true,
         ...view,
+        stored: view.stored || place.stored === true,
         warnings: [...doubts, ...view.warnings],
       };
       return { view: judged, states, isOfWeight };
@@ -84,6 +88,11 @@ export function keyFunctions({ state }: Context) {
 
     const isCounted = (scope: string): boolean => isCountedIn(published.scopes.get(scope) ?? []) ?? true;
     const withUse = (views: readonly KeyView[]) => withSlotUse(state, views, isCounted);
+
+    const withState = async (scope: string, limits: Limits | undefined) => {
+      const found = limits || published.scopes.has(scope) ? [] : await statesOf(state, typed, { name: scope, signal });
+      return { limits, stored: found.some(({ dimension }) => dimension === typed.dimension) };
+    };
 
     if (name !== undefined) {
       const known = passed ?? published.limitsOf(name);
@@ -104,7 +113,7 @@ export function keyFunctions({ state }: Context) {
             }))
           : tenancies.length > 0
             ? []
-            : [{ name, dimension, tier, limits: known && ofTier(known, name, tier) }];
+            : [{ name, dimension, tier, ...(await withState(name, known && ofTier(known, name, tier))) }];
       return withUse(await withLikely(state, await Promise.all([...own, ...tenancies].map(viewOf))));
     }
     soleKeyOf(given, options);
@@ -112,7 +121,7 @@ export function keyFunctions({ state }: Context) {
     for (const [scope, limits] of published.limits())
       places.push(...(await tenanciesIn(state, scope, limits, asTenant)));
     // Without published limiters, such as in a file of another process, only state names them.
-    if (published.scopes.size === 0) places.push(...(await statesOf(state, given, signal)));
+    if (published.scopes.size === 0) places.push(...(await statesOf(state, typed, { signal })));
     else if (options.dimension !== undefined) checkKnown(published, places, options.dimension);
     const views: Judged[] = [];
     for (const place of places) {
@@ -195,14 +204,22 @@ async function tenanciesIn(
   );
 }
 
-/** The limiters and dimensions with state of a key. Their limits are unknown. */
-async function statesOf(state: State, key: string, signal: AbortSignal | undefined): Promise<Place[]> {
+/** The limiters and dimensions with state of a key. Their limits are unknown. @param search the name, for one limiter */
+async function statesOf(
+  state: State,
+  typed: TypedKey,
+  search: Pick<Search, 'name' | 'signal'>,
+): Promise<Place[]> {
   const found = new Map<string, Place>();
-  for await (const page of state.search({ signal }))
-    for (const { owner } of page) {
+  const keys = [subjectOf(typed).keys[0]!, typed.given];
+  for await (const page of state.search(search))
+    for (const { owner, id } of page) {
       const { name, by, slot } = owner;
-      if (typeof name !== 'string' || slot || owner.text !== state.ownerOf(name, key, by).text) continue;
-      found.set(`${by} ${name}`, { name, dimension: by, tier: undefined, limits: undefined });
+      if (typeof name !== 'string' || slot) continue;
+      if (!keys.some((key) => owner.text === state.ownerOf(name, key, by).text)) continue;
+      const place = `${by} ${name}`;
+      const stored = isCharge(id) || found.get(place)?.stored === true;
+      found.set(place, { name, dimension: by, tier: undefined, limits: undefined, stored });
     }
   return [...found.values()];
 }

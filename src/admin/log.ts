@@ -2,8 +2,8 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
-import { parseOwnerText } from '../stores/keys.js';
 import { checkName, type Context, type NameFilter } from './context.js';
+import { changesOf, networkIn } from './logged-keys.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { State } from './state.js';
 
@@ -27,7 +27,7 @@ export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> 
 export interface LogOptions extends NameFilter {
   /** The age of the oldest change (`'1h'`), or its time. @default all changes */
   since?: Duration | Date | undefined;
-  /** The key or the network of the changes. @default all */
+  /** The key or the network of the changes. Includes changes of networks and imports with the key, with the length of its own ban. @default all */
   key?: string | undefined;
   /** The operator of the changes. @default all */
   by?: string | undefined;
@@ -44,12 +44,13 @@ export function logFunctions({ state }: Context) {
       throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
     for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
     const undos = new Undos();
+    const ofKey = key === undefined ? undefined : await changesOf(state, key);
     for await (const change of state.log.since(await sinceOf(state, options.since))) {
       const undoneBy = undos.of(change)?.id;
       if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
       const shown = shownChange(change, name);
-      if (shown && (key === undefined || shown.key === key || shown.network === key))
-        yield { ...shown, ...(undoneBy !== undefined && { undoneBy }) };
+      const own = shown && ofKey ? ofKey(change) : {};
+      if (shown && own) yield { ...shown, ...own, ...(undoneBy !== undefined && { undoneBy }) };
     }
   }
 
@@ -74,7 +75,7 @@ export function shownChange(
   { who, at, tookMs: _, ...change }: ListedChange,
   name: string | undefined,
 ): LoggedChange | undefined {
-  const shown = shownOwner(who, change.keys, name);
+  const shown = shownOwner({ who, keys: change.keys }, name);
   if (change.action !== 'import') return shown && { at: new Date(at), ...shown, ...change };
   // The keys of an import are many, and only for its undo.
   const { after: __, ...rest } = change;
@@ -83,16 +84,13 @@ export function shownChange(
 
 /** The limiter and the key, or the network. Undefined for other limiters than the wanted one. */
 function shownOwner(
-  who: string,
-  keys: number,
+  change: Pick<ListedChange, 'who' | 'keys'>,
   wanted: string | undefined,
 ): Pick<LoggedChange, 'name' | 'key' | 'dimension' | 'network'> | undefined {
-  const whose = whoseOf(who, wanted);
-  if (!whose) return undefined;
-  if (keys === 1) return whose;
-  const { name } = whose;
-  const text = parseOwnerText(who)?.key;
-  return { name, ...(typeof text === 'string' && text !== '' && { network: text }) };
+  const whose = whoseOf(change.who, wanted);
+  if (!whose || change.keys === 1) return whose;
+  const network = networkIn(change);
+  return { name: whose.name, ...(network !== undefined && { network }) };
 }
 
 /** The earliest time of the wanted changes, by the store's clock, which entries have, too. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

@@ -1,7 +1,11 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { isOfFeature } from '../features/features.js';
 import {
   ALL_KEYS,
+  BAN_TAG,
   escapeName,
+  isLine,
+  isReset,
   keyTextOf,
   kindOfHash,
   parseOwnerText,
@@ -27,6 +31,10 @@ export interface FoundKey {
   /** As in `StateKey`: `CompiledPolicy.id`, or the tag of bans. */
   readonly id: string;
 }
+
+/** Whether state with an id is the charge of a policy, by which a key may be denied. */
+export const isCharge = (id: string): boolean =>
+  id !== BAN_TAG && !isOfFeature(id) && !isReset({ id }) && !isLine(id);
 
 /** The owner of a record, as operators see it. Of a name or a key, possibly only the hash is known. */
 export interface Whose {

@@ -1,12 +1,11 @@
 import type { Limiter } from '../limiter/limiter.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { isOfFeature } from '../features/features.js';
-import { BAN_TAG, isLine, isReset } from '../stores/keys.js';
 import { loggedOwner, ownersOf } from './bans.js';
 import { checkChange, warnings, type Context, type KeyChangeOptions } from './context.js';
 import { policyNameOf } from './finds.js';
 import { decidingBy } from './override-views.js';
+import { isCharge } from './owners.js';
 import {
   LIMIT_FIELDS,
   limitsOf,
@@ -16,8 +15,8 @@ import {
   type GivenLimits,
   type Limits,
 } from './limits.js';
-import { doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
-import { isOfSlots } from './published.js';
+import { differing, doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
+import { isOfSlots, type Published } from './published.js';
 import type { FoundKey, State } from './state.js';
 import { typedKey, wrongArgument, type Subject } from './typed-keys.js';
 
@@ -55,18 +54,22 @@ export function resetFunctions({ state, origin }: Context) {
     const note = checkChange('reset', options, ...LIMIT_FIELDS, 'tier', 'scan');
     const { name, tier, scan = false } = options;
     const typed = typedKey(key, options);
+    if (scan && tier !== undefined)
+      throw wrongArgument('scan: the search finds the state of all tiers. Omit `tier`, or `scan`.');
     const given = limitsOf(options);
     const published = await state.published();
     const [subject, doubt] = subjectIn(published, name, typed);
     const configurations = published.scopes.get(name);
-    const limits = given ?? (!scan && configurations?.length === 1 ? published.limitsOf(name) : undefined);
+    const limits = given ? [given] : scan ? [] : publishedFor(published, name, tier);
     // Limiters of other processes on a file do not show whether they support overrides.
     const isLive = configurations
       ? configurations.some(({ overrides }) => overrides)
       : state.kind !== 'redis';
-    const resetPolicies = limits
-      ? resetOf(state, subject, limits, { name, tier, isLive })
-      : resetOfAll(state, name, subject);
+    const resetPolicies =
+      limits.length > 0
+        ? resetOf(state, subject, limits, { name, tier, isLive })
+        : resetOfAll(state, name, subject);
+    const isOfSeveral = !given && tier !== undefined;
     return async () => {
       const policies = await resetPolicies();
       const change = {
@@ -83,7 +86,11 @@ export function resetFunctions({ state, origin }: Context) {
       return {
         ...{ name, ...subject, policies },
         ...{ banned: lefts.filter((ms) => ms > 0).length, bannedForMs: Math.max(...lefts) },
-        warnings: warnings(...doubtsOf(published, name), doubt, notNoted(unnoted), freed(policies, limits)),
+        warnings: warnings(
+          ...doubtsOf(published, name),
+          isOfSeveral ? differing(published, name, 'The tier was reset in all that have it.') : undefined,
+          ...[doubt, notNoted(unnoted), freed(policies, limits)],
+        ),
       };
     };
   }
@@ -95,9 +102,25 @@ export function resetFunctions({ state, origin }: Context) {
   return { reset, prepareReset };
 }
 
+/**
+ * The published limits by which to reset. Empty if the state has to be searched, because a search finds the policies of all configurations.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the policies of the tier are not known: a search would forget those of other tiers, too
+ */
+function publishedFor(published: Published, name: string, tier: string | undefined): Limits[] {
+  const configurations = published.scopes.get(name) ?? [];
+  if (tier === undefined && configurations.length !== 1) return [];
+  const limits = configurations.flatMap((each) => published.limitsIn(name, each) ?? []);
+  if (tier !== undefined && limits.length === 0)
+    throw wrongArgument(
+      `tier: the policies of the limiter ${JSON.stringify(name)} are not known. Pass \`tiers\`, or omit \`tier\` to reset all tiers.`,
+    );
+  return limits;
+}
+
 /** A warning about freed slots of work that still runs. */
-function freed(names: readonly string[], limits: Limits | undefined): AdminWarning | undefined {
-  const all = [...(limits?.policies ?? []), ...[...(limits?.tiers.values() ?? [])].flat()];
+function freed(names: readonly string[], limits: readonly Limits[]): AdminWarning | undefined {
+  const all = limits.flatMap(({ policies, tiers }) => [...policies, ...[...tiers.values()].flat()]);
   const slots = all.filter((policy) => isOfSlots(policy) && names.includes(policy.name ?? 'default'));
   if (slots.length === 0) return undefined;
   const message =
@@ -105,31 +128,30 @@ function freed(names: readonly string[], limits: Limits | undefined): AdminWarni
   return { code: 'SLOTS_FREED', message };
 }
 
+interface Resetting {
+  readonly name: string;
+  readonly tier: string | undefined;
+  readonly isLive: boolean;
+}
+
 /**
- * Prepares the reset of one tier, or of all tiers and the policies for requests without a tier.
+ * Prepares the reset of one tier, or of all tiers and the policies for requests without a tier, in each of some configurations.
  *
  * @returns the function that resets, and resolves with the names of the policies that had charges
+ * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if none has the tier, or a policy by the dimension
  */
 function resetOf(
   state: State,
   subject: Subject,
-  limits: Limits,
-  {
-    name,
-    tier,
-    isLive,
-  }: { readonly name: string; readonly tier: string | undefined; readonly isLive: boolean },
+  limits: readonly Limits[],
+  { name, tier, isLive }: Resetting,
 ): () => Promise<string[]> {
-  const { policies, tiers } = tier === undefined ? limits : ofTier(limits, name, tier);
-  const sets = tier === undefined ? [policies, ...tiers.values()] : [policies];
-  const own = policiesBy(subject.dimension, sets.flat());
-  const ownSets = sets.map((each) => each.filter((policy) => own.includes(policy)));
+  const ownSets = setsOfEach(limits, name, tier, subject.dimension);
   return async () => {
     const names = new Set<string>();
-    for (const set of ownSets) {
-      if (set.length === 0) continue;
-      const part = ofDimension({ ...limits, policies: set, overrides: isLive }, subject.dimension);
-      await decidingBy(state, name, part, async (limiter) => {
+    for (const part of ownSets) {
+      const live = { ...part, overrides: isLive };
+      await decidingBy(state, name, live, async (limiter) => {
         for (let at = 0; at < subject.keys.length; at += BATCH_SIZE) {
           const some = subject.keys.slice(at, at + BATCH_SIZE);
           const charged = await Promise.all(
@@ -141,6 +163,31 @@ function resetOf(
     }
     return [...names];
   };
+}
+
+/** The sets of policies that count keys of a dimension: of one tier, or of all. @throws the error of the first limits if none has such a set */
+function setsOfEach(
+  limits: readonly Limits[],
+  name: string,
+  tier: string | undefined,
+  dimension: string,
+): Limits[] {
+  const found: Limits[] = [];
+  const errors: unknown[] = [];
+  for (const each of limits) {
+    try {
+      const { policies, tiers } = tier === undefined ? each : ofTier(each, name, tier);
+      const sets = tier === undefined ? [policies, ...tiers.values()] : [policies];
+      const own = policiesBy(dimension, sets.flat());
+      const ownSets = sets.map((set) => set.filter((policy) => own.includes(policy)));
+      for (const set of ownSets)
+        if (set.length > 0) found.push(ofDimension({ ...each, policies: set }, dimension));
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length === limits.length) throw errors[0];
+  return found;
 }
 
 /** @returns the names of the policies that had charges */
@@ -177,9 +224,8 @@ function resetOfAll(state: State, name: string, subject: Subject): () => Promise
   return async () => {
     const names = new Set<string>();
     for await (const page of state.search({ name, ...(isSole && { key: keys[0]! }) })) {
-      const isCharge = ({ owner, id }: FoundKey): boolean =>
-        id !== BAN_TAG && !isOfFeature(id) && !isReset({ id }) && !isLine(id) && owners.has(owner.text);
-      for (const found of page.filter(isCharge)) {
+      const isOwn = ({ owner, id }: FoundKey): boolean => isCharge(id) && owners.has(owner.text);
+      for (const found of page.filter(isOwn)) {
         await state.forget!(found);
         names.add(policyNameOf(found.id));
       }

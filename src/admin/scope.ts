@@ -86,14 +86,13 @@ export function doubtsOf(published: Published, name: string | undefined): AdminW
   ];
 }
 
-/** A warning if the limiters of a name differ, because an answer may not apply to all of them. */
-export function differing({ scopes }: Published, name: string): AdminWarning | undefined {
+/** A warning if the limiters of a name differ, because an answer may not apply to all of them. @param result the consequence, if there is another */
+export function differing({ scopes }: Published, name: string, result?: string): AdminWarning | undefined {
   const [first, second, ...others] = scopes.get(name) ?? [];
   if (!first || !second) return undefined;
   const isMost = first.instances.length > second.instances.length;
-  const message =
-    `the processes have ${others.length + 2} different configurations of ${JSON.stringify(name)}. The answer is by ` +
-    `${isMost ? 'the most common one' : 'one of the most common ones'}.`;
+  const answer = `The answer is by ${isMost ? 'the most common one' : 'one of the most common ones'}.`;
+  const message = `the processes have ${others.length + 2} different configurations of ${JSON.stringify(name)}. ${result ?? answer}`;
   return { code: 'DIFFERENT', message };
 }
 

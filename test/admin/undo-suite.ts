@@ -161,6 +161,40 @@ export function undoSuite(kind: string, open: () => Promise<Place>): void {
       expect(await bannedFor('alone')).to.equal(0);
     });
 
+    it('bans of networks and imports keep their author and reason, also after an undo', async () => {
+      const { admin } = place;
+      const notes = async () =>
+        new Map((await all(admin.bans())).map(({ key, by, reason }) => [key, `${by} ${reason}`]));
+      const api = { name: 'api', for: '2h' };
+      await admin.ban('203.0.113.0/31', '1h', { name: 'api', by: 'grace', reason: 'net' });
+      await admin.importBans(
+        [
+          { ...api, key: '203.0.113.0' },
+          { ...api, key: 'b', by: 'olga', reason: 'own' },
+          { ...api, key: 'c', by: null },
+        ],
+        { by: 'eve', reason: 'feed' },
+      );
+      const expected = new Map(
+        Object.entries({
+          ...{ b: 'olga own', c: 'null null' },
+          ...{ '203.0.113.0': 'eve feed', '203.0.113.1': 'grace net' },
+        }),
+      );
+      expect(await notes()).to.deep.equal(expected);
+      await admin.ban('203.0.113.1', '3h', { name: 'api', by: 'zoe', reason: 'longer' });
+      await admin.undo(await last(), NOTE);
+      expect(await notes()).to.deep.equal(expected);
+      await admin.unban('203.0.113.0', named);
+      await admin.undo(await last(), NOTE);
+      expect(await notes()).to.deep.equal(expected);
+      const [entry] = await all(admin.log({ actions: ['import'] }));
+      await admin.undo(entry!, NOTE);
+      expect(await notes()).to.deep.equal(
+        new Map(['203.0.113.0', '203.0.113.1'].map((key) => [key, 'grace net'])),
+      );
+    });
+
     it('refuses changes that cannot be restored, and unknown ids', async () => {
       await limiter.consume('a');
       await place.admin.reset('a', named);

@@ -103,6 +103,39 @@ describe('logs of real loggers', () => {
     expect(requestsOf(mixed)).to.have.length(12);
   });
 
+  it('a line about an error and the end of its request count once', () => {
+    const line = (ms: number, more: object) =>
+      JSON.stringify({ time: 1e12 + ms, reqId: 'r', ip: '10.0.0.1', ...more });
+    const error = line(0, { status: 500, msg: 'failed' });
+    const end = line(20, { status: 500, responseTime: 20 });
+    expect(requestsOf([error, end])).to.have.length(1);
+    // Other requests: the same id much later, of another client, or after the end.
+    expect(requestsOf([error, line(11_000, { status: 500, responseTime: 20 })])).to.have.length(2);
+    expect(requestsOf([error, end.replace('10.0.0.1', '10.0.0.2')])).to.have.length(2);
+    expect(requestsOf([error, end, end])).to.have.length(2);
+  });
+
+  it('options of fields are refused for lines without named fields, and noted if some lines have none', () => {
+    const text = '192.0.2.1 - - [05/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 1';
+    const named = JSON.stringify({ time: 1_791_208_536_000, ip: '192.0.2.1', key: 'k' });
+    const doubtsOf = (lines: readonly string[], options: Partial<LineOptions>) => {
+      const reader = new LineReader({ ...DEFAULTS, ...options });
+      for (const line of lines) reader.read(line);
+      return [reader.refusal, ...reader.notes].join();
+    };
+    for (const options of [{ keyField: 'key' }, { fields: { time: 'when' } }]) {
+      const option = 'keyField' in options ? '--key-field' : '--time-field';
+      expect(doubtsOf([text], options)).to.match(
+        new RegExp(`^${option}: the fields of this format have no names`),
+      );
+      expect(doubtsOf([text, named], options)).to.match(
+        new RegExp(`^,1 of 2 requests .*so ${option} did not apply`),
+      );
+      expect(doubtsOf([named], options)).to.equal('');
+    }
+    expect(doubtsOf([text], {})).to.equal('');
+  });
+
   it('requests that have not ended count, without a status', () => {
     const begun = linesOf('fastify').filter((line) => line.includes('incoming'));
     const entries = requestsOf(begun);

@@ -457,6 +457,21 @@ for (const kind of serverKinds) {
         );
       });
 
+      it('key and peek see the state of a limiter that is not published', async () => {
+        const silent: Policy[] = [{ name: 'm', limit: 1, window: '1h' }];
+        const [hidden] = instance({ hidden: { policies: silent } }, { publish: false }) as [Limiter];
+        await hidden.consume('a', { cost: 1 });
+        const peeked = await run('peek', 'a', '--name', 'hidden');
+        expect(peeked.code).to.equal(5);
+        expect(peeked.stdout)
+          .to.match(/^a in hidden, a request of cost 1: unknown limits\n/)
+          .and.not.contain('Nothing is stored');
+        const empty = await run('peek', 'b', '--name', 'hidden');
+        expect([empty.code, empty.stdout]).to.satisfy(
+          ([code, text]: [number, string]) => code === 5 && text.includes('nothing stored'),
+        );
+      });
+
       it('all warn of a scope that is not there', async () => {
         for (const args of [
           ['list'],

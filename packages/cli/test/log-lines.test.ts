@@ -37,6 +37,31 @@ describe('lines of access logs', () => {
       'www.x.org:443 192.0.2.1 - frank [05/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 1',
     ],
     [
+      'Apache with the address of the virtual host',
+      '127.0.1.1:80 192.0.2.1 - frank [05/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 1',
+    ],
+    [
+      'nginx with $msec',
+      `192.0.2.1 - frank [${(TIME + 250) / 1000}0] "GET /a HTTP/1.1" 200 1 "-" "curl"`,
+      250,
+    ],
+    [
+      'nginx with $time_iso8601',
+      '192.0.2.1 - frank [2026-10-05T15:55:36+02:00] "GET /a HTTP/1.1" 200 1 "-" "curl"',
+    ],
+    [
+      'a zone of whole hours',
+      json({
+        time: '2026-10-05 15:55:36.250+02',
+        method: 'GET',
+        path: '/a',
+        status: 200,
+        client_ip: '192.0.2.1',
+        user: 'frank',
+      }),
+      250,
+    ],
+    [
       'a user with a space and a bracket',
       '192.0.2.1 - Dr. [x frank [05/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 1',
     ],

@@ -1,5 +1,5 @@
 // Limits changed from the command line, in another process than the one that decides.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -196,6 +196,14 @@ for (const kind of serverKinds) {
       expect((await limiter.peek('bob')).limit).to.equal(20);
       writeFileSync(file, lines);
       expect((await headgate(['override', '--file', file, ...of])).code).to.equal(0);
+      // A backup whose first override ended meanwhile.
+      const backup = readFileSync(file, 'utf8');
+      const old = { key: 'old', change: { limit: 3 }, until: '2026-01-01T00:00:00.000Z' };
+      writeFileSync(file, `  # comment\n${JSON.stringify(old)}\n${backup}`);
+      const rest = await headgate(['override', '--file', file, ...of]);
+      expect(rest.code).to.equal(0);
+      expect(rest.stderr).to.contain('1 override of the file ended meanwhile, and was left out');
+      writeFileSync(file, backup);
       expect(await jsonLines('overrides', ...where)).to.have.length(3);
       writeFileSync(file, '{"key":"ada","change":"9/1h","by":"grace","reason":"INC-7"}\nbob 9/1h\n');
       await json('override', '--file', file, '--reason', 'a test', ...of);

@@ -19,7 +19,7 @@ import { drivers, makeDirectory, storeOn } from '../../../test/support/sqlite.js
 import { until } from '../../../test/admin/stores.js';
 import { createAdmin, type Admin, type LoggedChange } from 'headgate/admin';
 import { changesAround } from '../src/commands/causes.js';
-import { headgate, json, TELLING, told } from './cli.js';
+import { headgate, json, jsonLines, TELLING, told } from './cli.js';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -239,6 +239,42 @@ describe('headgate key --at and the changes of that time', () => {
     await Promise.all(made.map((limiter) => limiter.close()));
   });
 
+  it('shows the ban of a network or an import that denied the key', async () => {
+    const [kind] = serverKinds as [(typeof serverKinds)[0]];
+    const prefix = freshPrefix();
+    const where = ['--redis', servers[kind].url, '--prefix', prefix];
+    const store = redisStore(clients[kind], { prefix, ...TELLING });
+    const limiter = limiterOn(store, { name: 'api', policies: ['minute=600/1m'], ban: {} });
+    await told(where, 'api');
+    const admin = createAdmin(clients[kind], { prefix });
+    const note = { name: 'api', by: 'ada' };
+    await admin.ban('203.0.113.0/28', '1h', note);
+    await admin.ban('198.51.100.0/28', '1h', note);
+    const list = ['203.0.113.9', '2001:db8:1:2::5'].map((key) => ({ name: 'api', key, for: '2h' }));
+    await admin.importBans(list, { by: 'grace', reason: 'feed' });
+    const rows = (changes: readonly Record<string, unknown>[]) =>
+      changes.flatMap(({ action, network, by, forMs }) =>
+        action === 'configure' ? [] : [[action, network, by, forMs]],
+      );
+    const [network, imported] = [
+      ['ban', '203.0.113.0/28', 'ada', HOUR],
+      ['import', undefined, 'grace', 2 * HOUR],
+    ];
+    const past = async (key: string) => {
+      const args = ['key', key, '--at', '1m', '--name', 'api', ...where];
+      return rows(((await json(...args)) as { changes: Record<string, unknown>[] }).changes);
+    };
+    expect(await past('203.0.113.9')).to.deep.equal([network, imported]);
+    expect(await past('203.0.113.8')).to.deep.equal([network]);
+    expect(await past('2001:db8:1:2::5')).to.deep.equal([imported]);
+    expect(await past('192.0.2.1')).to.deep.equal([]);
+    const logged = async (key: string) => rows(await jsonLines('log', '--key', key, ...where));
+    expect(await logged('::ffff:203.0.113.9')).to.deep.equal([imported, network]);
+    expect(await logged('2001:db8:1:3::1')).to.deep.equal([imported]);
+    expect(await logged('203.0.113.0/28')).to.deep.equal([network]);
+    await limiter.close();
+  });
+
   it('leaves out what had ended, and what began later', async () => {
     const hour = (n: number) => new Date(T + n * HOUR);
     const change = (id: string, at: number, rest: Partial<LoggedChange>) =>
@@ -255,8 +291,8 @@ describe('headgate key --at and the changes of that time', () => {
       change('over', -6, { key: 'ada', dimension: 'account', forMs: HOUR }),
     ];
     const admin = {
-      async *log() {
-        yield* newestFirst;
+      async *log({ key }: { key?: string } = {}) {
+        yield* newestFirst.filter((each) => key === undefined || each.key === key);
       },
     } as unknown as Admin;
     const around = { names: new Set(['api']), keys: new Set(['ada']), time: T, aroundMs: 5 * MINUTE };

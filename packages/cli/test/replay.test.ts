@@ -494,6 +494,17 @@ describe('headgate replay', () => {
       logs.write('later.log', [...late.slice(155, 170), ...late.slice(150, 152), ...late.slice(170)]);
       expect(same(await replayJson(['later.log', 'early.log', ...policy]))).to.deep.equal(same(exact));
 
+      // Long requests that ended after the log was rotated, behind the first line of the new log.
+      const [first] = requests;
+      const slow = requests.map(({ time, ip }) => jsonLine({ time: 9 * time - 8 * first!.time, ip }));
+      const long = [logs.write('slow.log', slow), '--policy', '3/5s'];
+      const [began, next] = [slow.slice(0, 100), slow.slice(100)];
+      logs.write('next.log', next.toSpliced(20, 0, ...began.splice(10, 60)));
+      logs.write('began.log', began);
+      const merged = await replayJson(['began.log', 'next.log', ...long.slice(1)]);
+      expect(same(merged)).to.deep.equal(same(await replayJson(long)));
+      expect(merged.logs.map((each) => each.late)).to.deep.equal([0, 0]);
+
       // The order of requests of two logs within a second is unknown.
       const perSecond = requests
         .map(({ ip }, i) => ({ ip, time: Date.UTC(2026, 9, 5) + 1000 * i }))

@@ -33,7 +33,7 @@ export function register(program: CliCommand, io: Io): void {
     .description(
       'Shows the answers of all published limiters to a request of a key, in every dimension and tier, without charging it. Limiters without ' +
         'state of the key are only counted. Tiers may share their charges, so the tier of a key is unknown if several have some. Exits with 3 if a ' +
-        'limiter would deny the request in each tier that the key may have.',
+        'limiter would deny the request in each tier that the key may have, and with 5 if no limiter has an answer.',
     )
     .argument('<key>', 'the key: an address, or any other text')
     .option('--all', 'also limiters without state of the key')
@@ -62,6 +62,7 @@ async function showKeyOf(given: string, options: Options, io: Io): Promise<void>
       (view) => name === undefined || view.name === name,
     );
     if (isDenied(views)) io.exitCode = EXIT.denied;
+    else if (views.every(({ allowed }) => allowed === null)) io.exitCode = EXIT.unknownScope;
     if (io.json) return writeJson(io, views.map(viewJson));
     const shown = views.filter((view) => all || isTouched(view));
     for (const view of shown) warnOf(view, io);
@@ -121,13 +122,17 @@ function text(
   io: Io,
 ): string {
   if (limiters === 0 && views.length === 0)
-    return `No limiter is published, and there is no state of the key. Processes publish their limiters every 30 seconds. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
+    return `No limiter is published, and no state of the key was found. Processes publish their limiters every 30 seconds. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
   const combinations = many(others, views.length === 0 ? 'combination' : 'other combination');
   const rest = `no state in ${combinations} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
   if (views.length === 0) return `${printable(given)}: ${rest}\n`;
-  const shown = table(io, columnsFor(io, causes), views);
+  const unknown = views.every(({ allowed }) => allowed === null) ? UNKNOWN : '';
+  const shown = table(io, columnsFor(io, causes), views) + unknown;
   return others > 0 ? `${shown}\nThe key has ${rest}\n` : shown;
 }
+
+const UNKNOWN =
+  '\nThe answer is unknown, because the limits are. Pass them to `headgate peek`, with --name and --policy.\n';
 
 const columnsFor = ({ colors }: Io, causes: ReadonlyMap<KeyView, string>): Table<KeyView> => ({
   limiter: ({ name, tier }) =>

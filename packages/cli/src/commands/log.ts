@@ -29,7 +29,10 @@ export function register(program: CliCommand, io: Io): void {
     )
     .option('--since <time>', "the age of the oldest change: '30m', '1h', '7d'")
     .option('--action <names>', `only these kinds of changes: ${CHANGE_ACTIONS.join(', ')}`)
-    .option('--key <key>', 'only the changes of this key or network')
+    .option(
+      '--key <key>',
+      'only the changes of this key or network, with those of networks and imports that include it',
+    )
     .option('--author <name>', 'only the changes of this operator')
     .option('--undo <id>', 'undo the change with this id')
     .option('--dry-run', 'with --undo: only check')

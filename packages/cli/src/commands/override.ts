@@ -33,6 +33,8 @@ interface Options extends Shared {
 interface Wanted extends OverrideWish {
   /** The file and the line number, if the change comes from a file. */
   readonly at?: string;
+  /** Whether the override has ended since the line was written. */
+  readonly isOver?: boolean;
 }
 
 export function register(program: CliCommand, io: Io): void {
@@ -77,11 +79,20 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
   const name = nameOf(options);
   const { file, raw, ipv6Subnet, unban = false } = options;
   if (unban && !options.remove) throw usageError('--unban: it needs --remove. Or pass: headgate unban KEY.');
-  const wanted = file === undefined ? [wantedOf(words, options, io)] : wantedIn(file, words, options, io);
+  const all = file === undefined ? [wantedOf(words, options, io)] : wantedIn(file, words, options, io);
+  const wanted = all.filter((each) => !each.isOver);
+  const over = all.length - wanted.length;
+  if (over > 0)
+    warn(io, [
+      {
+        code: 'ENDED',
+        message: `${many(over, 'override')} of the file ended meanwhile, and ${over === 1 ? 'was' : 'were'} left out.`,
+      },
+    ]);
   for (const { key, dimension, at } of wanted)
     if (key !== undefined) inLine(at, () => checkKey(key, { raw, dimension, ipv6Subnet }));
   await withAdmin(options, io, async (admin) => {
-    const wishes = wanted.map(({ at: _, ...wish }) => ({ ...wish, ...(unban && { unban }) }));
+    const wishes = wanted.map(({ at: _, isOver: __, ...wish }) => ({ ...wish, ...(unban && { unban }) }));
     const results = await admin.overrideMany(wishes, { name, raw, ipv6Subnet }).catch((error: unknown) => {
       if (!(error instanceof ItemError)) throw error;
       const { at } = wanted[error.index]!;
@@ -120,7 +131,7 @@ function wantedIn(file: string, words: readonly string[], options: Options, io: 
   return readText(`--file ${file}`, file, io)
     .split(/\r?\n/)
     .flatMap((line, i): Wanted[] => {
-      if (line.trim() === '' || line.startsWith('#')) return [];
+      if (/^\s*(?:#|$)/.test(line)) return [];
       const at = `${file}, line ${i + 1}`;
       const read = () =>
         line.trimStart().startsWith('{')
@@ -144,7 +155,7 @@ function fromJson(line: string, options: Options, io: Io): Wanted {
     ...{ key, dimension: own, change, ...note },
     ...(by !== undefined && { by }),
     ...(reason !== undefined && { reason }),
-    ...(!isTimed && until !== undefined && { until }),
+    ...(!isTimed && until !== undefined && { until, isOver: new Date(until).getTime() <= Date.now() }),
   };
 }
 

@@ -61,7 +61,7 @@ function answerOf(views: readonly KeyView[], name: string): KeyView {
 async function print(view: KeyView, io: Io): Promise<void> {
   const { name, key, given: typed, dimension, known, warnings, override, likely: _, ...answer } = view;
   warn(io, warnings);
-  if (!view.stored && !known) io.exitCode = EXIT.unknownScope;
+  if (!known && (!view.stored || view.allowed === null)) io.exitCode = EXIT.unknownScope;
   else if (view.allowed === false) io.exitCode = EXIT.denied;
   const subject = { given: typed, keys: [key], dimension };
   const shown = override && { all: override.all, ...overrideJson(override) };

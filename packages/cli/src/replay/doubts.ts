@@ -27,6 +27,20 @@ export class Doubts {
   /** Requests that lack a part by which `--match` selects. */
   readonly #lacking = new Map<MatchedPart, number>();
   #lines = 0;
+  /** The options that name a field, and the requests of formats with and without named fields. */
+  readonly #fieldOptions: readonly string[];
+  #withNames = 0;
+  #withoutNames = 0;
+
+  /** @param fieldOptions the passed options that name a field of the lines */
+  constructor(fieldOptions: readonly string[] = []) {
+    this.#fieldOptions = fieldOptions;
+  }
+
+  format(hasNames: boolean): void {
+    if (hasNames) this.#withNames += 1;
+    else this.#withoutNames += 1;
+  }
 
   request(time: number): void {
     this.requests += 1;
@@ -52,6 +66,9 @@ export class Doubts {
 
   /** The sign that makes all results wrong, or `undefined`. */
   refusal(): string | undefined {
+    const options = this.#fieldOptions.join(', ');
+    if (options !== '' && this.#withoutNames > 0 && this.#withNames === 0)
+      return `${options}: the fields of this format have no names. Omit the option, or log JSON.`;
     if (this.requests >= FEW && this.#unit === DAY) {
       return (
         'all times are at midnight, so the time of day is in another field. Pass the field of the time, or two fields together: ' +
@@ -95,6 +112,11 @@ export class Doubts {
     for (const [part, lacking] of this.#lacking)
       notes.push(
         `${of(lacking, this.#lines)} have no ${part}, which --match needs; pass its field: --${part}-field <field>`,
+      );
+    if (this.#fieldOptions.length > 0 && this.#withoutNames > 0)
+      notes.push(
+        `${of(this.#withoutNames, this.#withNames + this.#withoutNames)} are of a format whose fields have no names, so ` +
+          `${this.#fieldOptions.join(', ')} did not apply to them`,
       );
     if (repeated > MANY_REPEATED * this.requests)
       notes.push(

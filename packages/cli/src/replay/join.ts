@@ -15,6 +15,14 @@ interface Begun {
   hasStatus: boolean;
 }
 
+/** A whole request. */
+interface Done {
+  readonly time: number;
+  readonly client: string | undefined;
+  /** Whether a line has shown its end, and not only a status, as a line about an error does. */
+  readonly hasEnd: boolean;
+}
+
 /**
  * Puts the lines together that a logger writes about one request. Fastify logs the client when a request comes, and the status at its end.
  * Loggers that are bound to a request, as in nestjs-pino, log the client with each message.
@@ -23,9 +31,9 @@ export class Joiner {
   readonly #begun = new Map<string, Begun>();
   /** The ids from the oldest on. A new iterator would first pass all that were deleted. */
   readonly #oldestBegun = this.#begun.keys();
-  /** The times of the last requests that are whole, by id; and of those before them. */
-  #done = new Map<string, number>();
-  #doneBefore = new Map<string, number>();
+  /** The last requests that are whole, by id; and those before them. */
+  #done = new Map<string, Done>();
+  #doneBefore = new Map<string, Done>();
   /** Whole requests that repeated the id of another one shortly after it. */
   repeated = 0;
 
@@ -48,7 +56,7 @@ export class Joiner {
     begun.hasStatus ||= hasStatus;
     if (!line.ends) return undefined;
     this.#begun.delete(line.id);
-    return this.#end(line.id, begun);
+    return this.#end(line, begun);
   }
 
   rest(): LoggedRequest[] {
@@ -60,8 +68,13 @@ export class Joiner {
   #first(line: RequestLine, found: Begun): LoggedRequest | undefined {
     const before = this.#done.get(line.id) ?? this.#doneBefore.get(line.id);
     if (line.ends || found.hasStatus) {
-      if (before !== undefined && Math.abs(found.time - before) <= MAX_REPEATED_MS) this.repeated += 1;
-      return this.#end(line.id, found);
+      const isNear = before !== undefined && Math.abs(found.time - before.time) <= MAX_REPEATED_MS;
+      const whole = this.#end(line, found);
+      // The end of a request of which a line about an error came before.
+      if (isNear && line.ends && !before.hasEnd && before.client === found.request.part('address'))
+        return undefined;
+      if (isNear) this.repeated += 1;
+      return whole;
     }
     // A message about a request that has ended.
     if (before !== undefined && !line.begins) return undefined;
@@ -81,12 +94,12 @@ export class Joiner {
     return request;
   }
 
-  #end(id: string, { request, time }: Begun): LoggedRequest {
+  #end({ id, ends }: RequestLine, { request, time }: Begun): LoggedRequest {
     if (this.#done.size === MAX_REQUESTS) {
       this.#doneBefore = this.#done;
       this.#done = new Map();
     }
-    this.#done.set(id, time);
+    this.#done.set(id, { time, client: request.part('address'), hasEnd: ends });
     return request;
   }
 }

@@ -45,13 +45,15 @@ export class LineReader {
   readonly #unwrapper = new Unwrapper();
   readonly #formats: Formats;
   readonly #joiner = new Joiner();
-  readonly #doubts = new Doubts();
+  readonly #doubts: Doubts;
 
   constructor(options: LineOptions) {
     const named = Object.entries(options.fields ?? {}).filter(([, name]) => name !== undefined);
     this.#options = options;
     this.#timeField = options.fields?.time;
     this.#clientOf = clients(options);
+    const parts = [...(options.keyField === undefined ? [] : ['key']), ...named.map(([part]) => part)];
+    this.#doubts = new Doubts(parts.map((part) => `--${part}-field`));
     this.#formats = new Formats(Object.fromEntries(named.map(([part, name]) => [part, [name!]])));
   }
 
@@ -61,6 +63,7 @@ export class LineReader {
     const reading = this.#formats.read(found.text);
     if (reading === 'skipped' || 'problem' in reading) return reading;
     if (this.#timeField === undefined) reading.collected ??= found.time;
+    this.#doubts.format(reading.named);
     const request = this.#joiner.add(reading);
     return request === undefined ? 'joined' : this.#entryOf(request);
   }

@@ -83,11 +83,27 @@ export class LogFile {
     return this.#reader.refusal;
   }
 
-  /** Returns the time of the first request, by which rotated files are sorted, or `undefined` if the source can be read only once. */
+  /**
+   * Returns the time of the first request of `requests`, or `undefined` without one, or if the source can be read only once. The first line
+   * of a file need not be its earliest: many servers write a line when the response ends.
+   */
   async firstTime(): Promise<number | undefined> {
     if (!this.source.rereadable) return undefined;
-    for await (const [first] of this.again().#batches()) if (first) return first.time;
-    return undefined;
+    let first = Infinity;
+    let read = 0;
+    for await (const batch of this.again().#batches()) {
+      for (const { time } of batch) {
+        first = Math.min(first, time);
+        // From here on, a line with an earlier time comes too late.
+        if (++read > REORDER) return first;
+      }
+    }
+    return read > 0 ? first : undefined;
+  }
+
+  /** Counts a request whose time could not be kept among those of other files. */
+  countLate(): void {
+    this.#found.late += 1;
   }
 
   /** Its requests in order of time, in batches. */
@@ -95,11 +111,12 @@ export class LogFile {
     const reorder = new Reorder();
     for await (const batch of this.#batches()) {
       const ready: Entry[] = [];
+      const lateBefore = reorder.late;
       for (const entry of batch) {
         const next = reorder.push(entry);
         if (next) ready.push(next);
       }
-      this.#found.late = reorder.late;
+      this.#found.late += reorder.late - lateBefore;
       yield ready;
     }
     const rest: Entry[] = [];

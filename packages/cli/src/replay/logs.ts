@@ -100,22 +100,21 @@ export async function withLogs(
 
 /** A log, with the requests that were read but not yet used. */
 interface Head {
+  readonly file: LogFile;
   readonly batches: AsyncGenerator<readonly Entry[]>;
   batch: readonly Entry[];
   at: number;
-  /** The time of the next request, or -Infinity if a batch must be read first. */
+  /** The time of the next request, or the time at which the file is opened, or -Infinity if a batch must be read first. */
   time: number;
 }
 
 const BATCH = 4096;
-/** A file is opened this long before the time of its first line, because lines behind it may have earlier times. */
-const MARGIN = 60_000;
 
 async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[]> {
   const heads = await Promise.all(
     files.map(async (file): Promise<Head> => {
-      const time = ((await file.firstTime()) ?? 0) - MARGIN;
-      return { batches: file.requests(), batch: [], at: 0, time };
+      const time = (await file.firstTime()) ?? -Infinity;
+      return { file, batches: file.requests(), batch: [], at: 0, time };
     }),
   );
   heads.sort((a, b) => a.time - b.time);
@@ -126,6 +125,8 @@ async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[
       const head = heads.reduce((a, b) => (b.time < a.time ? b : a));
       const entry = head.batch[head.at++];
       if (entry) {
+        // Only a file that changed since its first reading has such a time.
+        if (entry.time < now) head.file.countLate();
         entry.time = now = Math.max(now, entry.time);
         if (out.push(entry) === BATCH) {
           yield out;

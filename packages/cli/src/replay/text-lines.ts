@@ -6,12 +6,13 @@ import type { Fields } from './fields.js';
 /**
  * The Common Log Format, and formats that begin like it (Combined, nginx's `main`, Apache's with the virtual host first): `host ident user
  * [time] "request" status ...`. Other words may come first, and the host may also be a list of addresses.
+ * With nginx's `$msec` or `$time_iso8601` between the brackets, the time has milliseconds or a zone.
  */
 const COMMON =
-  /^(\S.{0,4000}?) \[(\d\d\/[A-Za-z]{3}\/\d{4}:\d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})\] "([^"\\]*(?:\\.[^"\\]*)*)" (\d{3}|-)(?: |$)/;
+  /^(\S.{0,4000}?) \[(\d\d\/[A-Za-z]{3}\/\d{4}:\d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}|\d{10}\.\d{3}|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d))\] "([^"\\]*(?:\\.[^"\\]*)*)" (\d{3}|-)(?: |$)/;
 
 /** The time in such a line. It rules out a long line of another format at once. */
-const COMMON_TIME = /\[\d\d\/[A-Za-z]{3}\/\d{4}:/;
+const COMMON_TIME = /\[(?:\d\d\/[A-Za-z]{3}\/\d{4}:|\d{10}\.\d{3}\]|\d{4}-\d\d-\d\dT)/;
 
 /**
  * The format of AWS' Application and Classic Load Balancers: `[type] time name client:port target:port 3 times, 2 statuses, 2 sizes
@@ -60,6 +61,8 @@ export function textFields(line: string): Fields | undefined {
   return { client, user: undefined, time: CREATED.exec(line)?.[1] ?? done, request, status };
 }
 
+const HOST_AND_PORT = /^(?:[\d.]+|\[[\da-f:.]+\]):\d+$/i;
+
 /**
  * Finds the client in `client ident user`, before which other words may stand: a virtual host, a pod, a process id, the time of a syslog.
  * The client is the first address. Without an address, it is the name before the last ident, which is always `-`.
@@ -69,6 +72,8 @@ function clientIn(names: string): string {
   const first = space === -1 ? names : names.slice(0, space);
   if (isIP(first) !== 0) return first;
   const words = wordsIn(names);
+  // Behind a virtual host such as `127.0.1.1:80`, which is not a client.
+  if (HOST_AND_PORT.test(first) && words.length > 3 && isAddressList(words[1]!)) return words.at(-3)!;
   const address = words.find(isAddressList);
   if (address !== undefined) return address;
   const name = words.findLast((_, i) => i <= words.length - 3 && words[i + 1] === '-');

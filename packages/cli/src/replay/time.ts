@@ -3,7 +3,7 @@
 const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}:\d{2}:\d{2}(?:\.\d+)?)(?: ([+-]\d{4}))?$/;
 /** A date alone is not the time of a request. */
 const ISO =
-  /^(\d{4})([-/])(\d{2})\2(\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)\s?(Z|[+-]\d{2}:?\d{2})?$/i;
+  /^(\d{4})([-/])(\d{2})\2(\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)\s?(Z|[+-]\d{2}(?::?\d{2})?)?$/i;
 
 /** The range of plausible times of requests. */
 const EARLIEST = Date.UTC(1990, 0);
@@ -44,7 +44,9 @@ function fromText(text: string): number {
   const iso = ISO.exec(text);
   if (!iso) return /^\d+(\.\d+)?$/.test(text) ? fromNumber(Number(text)) : NaN;
   const [, year, , month, day, time, zone = 'Z'] = iso;
-  return Date.parse(`${year}-${month}-${day}T${time!.replace(',', '.')}${zone}`);
+  // A zone may be whole hours, as PostgreSQL writes it.
+  const offset = zone.length === 3 ? `${zone}:00` : zone;
+  return Date.parse(`${year}-${month}-${day}T${time!.replace(',', '.')}${offset}`);
 }
 
 const plausible = (time: number): number | undefined =>
