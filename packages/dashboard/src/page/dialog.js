@@ -1,10 +1,11 @@
-// The dialog of a change: the reason, the equivalent command line, and afterwards a note with the undo.
+// The dialog of a change: the reason, and the equivalent command line.
 import { html, useEffect, useRef, useState } from './lib.js';
 import { commandLine } from './command.js';
 import { Limits, Plan } from './limits.js';
 import { completed, hasLimits } from './plan.js';
+import { addNote, forgetUndone } from './notes.js';
 import { Command, Problem } from './parts.js';
-import { app, changed, openChange, post, refresh, useApp } from './state.js';
+import { app, openChange, post, refresh, useApp } from './state.js';
 import { keyText, many, printable, shortened } from './text.js';
 import { changesIn, keysIn, Lines } from './transfer.js';
 
@@ -137,15 +138,6 @@ function placeText({ name, places, all, key }) {
   return name ? ` in ${printable(name)}` : '';
 }
 
-/** The time for which a note without a warning stays, ms. The undo of its change stays in the log. */
-const NOTE_MS = 20_000;
-
-/** @param {any} note */
-function closeNote(note) {
-  app.notes = app.notes.filter((each) => each !== note);
-  changed();
-}
-
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
   const { what, plan: _, left: ____, shared: _____, preview, file: __, fault: ___, ...body } = change;
@@ -158,11 +150,9 @@ async function make(change) {
         ? importedText(change, preview)
         : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${placeText(change)}`;
   const results = places.length > 1 ? places.map(resultText) : [];
-  const note = { id: Date.now(), text, results, warnings, entries, reason: change.reason };
-  app.notes = [...app.notes.slice(-2), note];
-  // A note with a warning stays until it is read and closed.
-  if (warnings.length === 0 && !places.some((/** @type {any} */ { error }) => error))
-    setTimeout(closeNote, NOTE_MS, note);
+  if (change.action === 'undo') forgetUndone(change.ids);
+  const isUrgent = warnings.length > 0 || places.some((/** @type {any} */ { error }) => error);
+  addNote({ text, results, warnings, entries, reason: change.reason }, isUrgent);
   refresh();
 }
 
@@ -254,46 +244,4 @@ function Form({ given }) {
       </div>
     </form>
   </dialog>`;
-}
-
-/** The results of the last changes. */
-export function Notes() {
-  const { notes, parts } = useApp();
-  const isUndone = (/** @type {any} */ { entries }) =>
-    (parts.changes ?? []).some(
-      (/** @type {any} */ row) => entries.includes(row.id) && row.undoneBy !== undefined,
-    );
-  const undo = (/** @type {any} */ note) => {
-    closeNote(note);
-    openChange({
-      action: 'undo',
-      ids: note.entries,
-      what: note.text,
-      reason: `undo: ${note.reason}`.slice(0, 500),
-    });
-  };
-  return html`<div class="notes" role="status" aria-live="polite">
-    ${notes.map(
-      (note) =>
-        html`<div class="note" key=${note.id}>
-          <div>
-            <b>${printable(note.text)}</b>${
-              note.results?.length > 0 &&
-              html`<ul>
-                ${note.results.map((/** @type {string} */ text) => html`<li>${printable(text)}</li>`)}
-              </ul>`
-            }${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
-          </div>
-          ${note.entries.length > 0 && !isUndone(note) && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
-          <button
-            type="button"
-            class="small ghost"
-            aria-label="Close this note"
-            onClick=${() => closeNote(note)}
-          >
-            ✕
-          </button>
-        </div>`,
-    )}
-  </div>`;
 }
