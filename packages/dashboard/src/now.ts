@@ -288,6 +288,7 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined) {
   const [most] = configurations;
   const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
   const { policies = [], reasons = [] } = counted ?? {};
+  const instances = configurations.flatMap((each) => each.instances);
   const causes = [
     ...policies.map((each) => ({ ...each, isReason: false })),
     ...reasons.map(({ reason, ...each }) => ({ name: reason, ...each, isReason: true })),
@@ -308,7 +309,9 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined) {
     overridden: overridden?.keys ?? null,
     isOverridden: (overridden?.all ?? null) !== null,
     configurations: configurations.length,
-    processes: configurations.reduce((total, { instances }) => total + instances.length, 0),
+    processes: instances.filter((each) => silentMs(each) === 0).length,
+    /** The processes whose next publication is late, so that they may have ended. */
+    silent: instances.filter((each) => silentMs(each) > 0).length,
     /** False if a store has `counts: false`. Null if that is unknown, because no decision was counted. */
     isCounted,
     rates: { admitted, denied, degraded, waiting, held, slots },

@@ -9,8 +9,8 @@ const LIBRARIES = ['preact', 'preact/hooks', 'htm'];
 
 /** The modules of the page, each after those that it imports. */
 const MODULES = [
-  ...['lib', 'text', 'zone', 'command', 'plan', 'use', 'undo', 'state', 'link', 'parts', 'outage'],
-  ...['charts', 'notes', 'transfer', 'limits', 'dialog', 'slots'],
+  ...['lib', 'text', 'zone', 'command', 'plan', 'use', 'undo', 'key-facts'],
+  ...['state', 'link', 'parts', 'outage', 'charts', 'notes', 'transfer', 'limits', 'dialog', 'slots'],
   ...['tenants', 'denied', 'near', 'limiter', 'now', 'past', 'key', 'what-if', 'log', 'processes', 'main'],
 ];
 

@@ -17,6 +17,7 @@ import { choice, optional, refuse, text, type Body } from './input.js';
 import { timesLeft, type Judged } from './judges.js';
 import { Near } from './near.js';
 import type { Now } from './now.js';
+import { withOpenTiers } from './open-tiers.js';
 import { Searches, type Denied } from './searches.js';
 
 /** The most bans and overrides of an opened limiter. */
@@ -183,7 +184,7 @@ export class Reads {
       if (logged.length === LOGGED_OF_KEY || ++scanned === SCANNED_OF_KEY) break;
     }
     const changes = logged.map((change) => changeRow(change, (each) => each as never));
-    const shown = views.map((view) => ({
+    const shown = withOpenTiers(views, logged).map((view) => ({
       ...view,
       lacksSlots: view.reason !== 'banned' && lacksSlots(view.policies),
       banCause: banCauseOf(view, logged),

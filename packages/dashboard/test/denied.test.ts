@@ -159,7 +159,7 @@ describe('the units that another limit would have denied', () => {
 describe('the end of a denial', () => {
   it('is a text, also if it is over', () => {
     expect(endOf({ retryAfterMs: 61_000 })).to.equal('for 1 min 1 s');
-    expect(endOf({ retryAfterMs: 0 })).to.equal('over: a cost of 1 is admitted');
+    expect(endOf({ retryAfterMs: 0 })).to.equal('may pass now, at a cost of 1');
     expect(endOf({ retryAfterMs: 0, lacksSlots: true })).to.equal('until a slot is returned');
   });
 });

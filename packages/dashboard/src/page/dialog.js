@@ -138,9 +138,13 @@ function placeText({ name, places, all, key }) {
   return name ? ` in ${printable(name)}` : '';
 }
 
+/** The fields of a change that only the dialog shows. */
+const SHOWN_ONLY = ['what', 'plan', 'facts', 'left', 'shared', 'preview', 'file', 'fault'];
+
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
-  const { what, plan: _, left: ____, shared: _____, preview, file: __, fault: ___, ...body } = change;
+  const { what, preview } = change;
+  const body = Object.fromEntries(Object.entries(change).filter(([name]) => !SHOWN_ONLY.includes(name)));
   if (LENGTHS[change.action] && !change.until) lastLengths[change.action] = change.for;
   const { warnings, entries, places = [] } = await post(PATHS[change.action] ?? 'api/change', body);
   const text =
@@ -202,9 +206,10 @@ function Form({ given }) {
     <form method="dialog" onSubmit=${submit}>
       <h2 id="dialog-title">${texts.title(change)}</h2>
       <p class="quiet">
-        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.places ? ' with a record' : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
+        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}${change.kind === 'bans' && change.name === undefined && ' Each line needs the name of its limiter, so lines with keys alone belong in the row of a limiter.'}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.places ? ' with a record' : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
       </p>
       ${isImport && html`<${Lines} change=${change} update=${update} />`}
+      ${(change.facts ?? []).map((/** @type {string} */ text) => html`<p class="warn">${text}</p>`)}
       ${change.plan && html`<${Plan} change=${change} update=${update} />`}
       ${change.action === 'override' && html`<${Limits} change=${change} given=${given} update=${update} />`}
       ${LENGTHS[change.action] && html`<${Length} change=${change} update=${update} />`}
@@ -228,7 +233,7 @@ function Form({ given }) {
         flags &&
         html`<div class="equivalent">
           <span class="quiet">The same on the command line</span>
-          ${command === undefined ? html`<p class="quiet">${!isValid ? 'Write a valid limit first.' : isChosen ? 'A shell cannot pass this key.' : 'Choose a tier first.'}</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
+          ${command === undefined ? html`<p class="quiet">${!isValid ? 'Write a valid limit first.' : isChosen ? 'A shell cannot pass this key.' : change.all ? 'Choose limits first. The change is for all tiers.' : 'Choose a tier first.'}</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
         </div>`
       }
       ${state.error && html`<${Problem} text=${state.error} />`}

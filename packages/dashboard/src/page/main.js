@@ -118,7 +118,10 @@ addEventListener('keydown', (event) => {
   const isTyping = target instanceof HTMLElement && target.matches('input, textarea, select, dialog *');
   if (key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
-  (document.getElementById('find') ?? document.getElementById('key'))?.focus();
+  const field = document.getElementById('find') ?? document.getElementById('key');
+  if (!(field instanceof HTMLInputElement)) return;
+  field.focus();
+  field.select();
 });
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */

@@ -139,7 +139,7 @@ export function NowScreen() {
         <${DeniedKeys} rows=${parts.denied ?? []} />
         ${me && html`<p class="quiet transfers">Of all limiters: <${Transfer} kind="bans" what=" bans" /><${Transfer} kind="overrides" what=" overrides" /></p>`}
       </section>
-      <${Latest} rows=${parts.changes ?? []} isUnknown=${isEmpty} />
+      <${Latest} rows=${parts.changes ?? []} isUnknown=${isEmpty} loss=${parts.store?.loss} />
     </div>
   </div>`;
 }
@@ -284,7 +284,7 @@ function Memory({ server: { server, usedBytes, maxBytes, ownBytes, fullInMs } })
 }
 
 /** @param {any} props */
-function Latest({ rows, isUnknown }) {
+function Latest({ rows, isUnknown, loss }) {
   const { shown, more } = useFold(rows, 4);
   return html`<aside aria-labelledby="latest">
     <div class="head">
@@ -293,7 +293,9 @@ function Latest({ rows, isUnknown }) {
     </div>
     ${
       rows.length === 0
-        ? html`<p class="quiet">${isUnknown ? 'Unknown.' : 'Nothing was changed yet.'}</p>`
+        ? html`<p class="quiet">
+            ${isUnknown ? 'Unknown.' : loss ? html`Unknown before <${Time} at=${loss.at} />, when the log was lost. Nothing was changed since.` : 'Nothing was changed yet.'}
+          </p>`
         : html`<ol class="changes">
               ${shown.map(
                 (/** @type {any} */ row) =>

@@ -2,9 +2,9 @@
 import { html, useEffect } from './lib.js';
 import { policyParts, shellWord } from './command.js';
 import { addNote } from './notes.js';
-import { Act, Key, limitsText, Problem } from './parts.js';
+import { Act, Key, Problem } from './parts.js';
 import { app, getText, post } from './state.js';
-import { count, many, printable, span } from './text.js';
+import { count, limitsText, many, printable, span } from './text.js';
 import { MAX_UNDONE } from './undo.js';
 
 /** The most lines that are shown. */
