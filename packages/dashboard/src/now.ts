@@ -47,7 +47,9 @@ const LATEST = 12;
 /** The most keys of a limiter that `traffic` reports. */
 const KEYS = 20;
 
+/** The most denied and the busiest keys of all limiters. */
 const DENIED_KEYS = 12;
+const BUSY_KEYS = 12;
 
 const MAX_PROCESSES = 200;
 
@@ -119,7 +121,8 @@ export class Now {
         ...(loss && { loss: { ...loss, at: loss.at.getTime() } }),
       };
       const denied = await this.#denied(traffic, limiters);
-      this.#last = { store, memory, changes, denied, ...partsOf(limiters, traffic, minutes) };
+      const busy = this.#busy(traffic);
+      this.#last = { store, memory, changes, denied, busy, ...partsOf(limiters, traffic, minutes) };
     } catch (error) {
       const message = withoutSecrets(causeIn(error instanceof Error ? error.message : String(error)));
       this.#last = { ...this.#last, store: { state: 'down', message, readAt: this.#readAt } };
@@ -181,6 +184,16 @@ export class Now {
     const ends = await this.#ends.of(rows, limiters);
     return rows.map(({ admitted: _, key, within, ...rest }, i) => ({
       ...{ ...rest, ...ends[i], key: this.#show(key) },
+      ...(within !== undefined && { within: this.#show(within) }),
+    }));
+  }
+
+  /** The keys of all limiters with most requests. */
+  #busy({ limiters }: Traffic): object[] {
+    const all = limiters.flatMap(({ name, keys }) => keys.map((each) => ({ ...each, name })));
+    const most = all.sort((a, b) => b.admitted + b.denied - a.admitted - a.denied).slice(0, BUSY_KEYS);
+    return most.map(({ name, admitted, denied, dimension, key, within }) => ({
+      ...{ name, admitted, denied, dimension, key: this.#show(key) },
       ...(within !== undefined && { within: this.#show(within) }),
     }));
   }

@@ -11,7 +11,20 @@ const LIBRARIES = ['preact', 'preact/hooks', 'htm'];
 const MODULES = [
   ...['lib', 'text', 'zone', 'command', 'plan', 'use', 'undo', 'key-facts'],
   ...['state', 'link', 'parts', 'outage', 'charts', 'notes', 'transfer', 'limits', 'dialog', 'slots'],
-  ...['tenants', 'denied', 'near', 'limiter', 'now', 'past', 'key', 'what-if', 'log', 'processes', 'main'],
+  ...[
+    'tenants',
+    'denied',
+    'near',
+    'limiter',
+    'all-keys',
+    'now',
+    'past',
+    'key',
+    'what-if',
+    'log',
+    'processes',
+    'main',
+  ],
 ];
 
 const own = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');

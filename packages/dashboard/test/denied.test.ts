@@ -78,11 +78,12 @@ describe('denied keys of the dashboard', () => {
     await start({ policies: ['5/1h'] });
     for (let i = 0; i < 7; i++) await limiter.consume('eve');
     const { set } = await until(
-      () => get<{ set: { denied: Row[] } }>('api/now'),
+      () => get<{ set: { denied: Row[]; busy: Row[] } }>('api/now'),
       (answer) => answer.set.denied.length === 1,
     );
     expect(set.denied[0]).to.include({ key: 'eve', name: 'api' });
     expect(set.denied[0]!.retryAfterMs).to.be.within(1, 7_200_000);
+    expect(set.busy.map(({ key }) => key)).to.deep.equal(['eve']);
   });
 
   it('do not delay the first screen, and are judged two at a time', async () => {

@@ -100,13 +100,16 @@ describe('figures of one key in two lists', () => {
       { policy: 'calls', denied: 4 },
       { policy: 'pace', denied: 2 },
     ];
-    const [shown] = withRates([{ ...tenant, deniedBy }], [{ ...acme, denied: 9 }]);
+    const tenants = withRates([{ ...tenant, deniedBy }], [{ ...acme, denied: 9 }]) as (typeof tenant & {
+      deniedBy: { denied: number }[];
+    })[];
+    const shown = tenants[0]!;
     expect(shown).to.include({ denied: 9 });
-    expect(shown.deniedBy.map(({ denied }: { denied: number }) => denied)).to.deep.equal([6, 3]);
+    expect(shown.deniedBy.map(({ denied }) => denied)).to.deep.equal([6, 3]);
     expect(withRates([{ ...tenant, deniedBy }], [])[0]).to.include({ denied: 6 });
     const counted = { ...acme, denied: 9 };
     const isOfShare = (policy: string, ...tenants: object[]) =>
-      withShares([{ ...counted, policy }], tenants).map((each) => each.isOfShare);
+      (withShares([{ ...counted, policy }], tenants) as { isOfShare?: true }[]).map((each) => each.isOfShare);
     expect(isOfShare('calls', tenant)).to.deep.equal([true]);
     expect(isOfShare('pace', tenant)).to.deep.equal([undefined]);
     expect(isOfShare('calls', { ...tenant, reason: 'quota-exceeded' })).to.deep.equal([undefined]);
@@ -115,7 +118,10 @@ describe('figures of one key in two lists', () => {
   it('are those of the processes for slots, and slots without a process are added', () => {
     const slots = (used: number, uncounted: number | null, ...counted: number[]) => {
       const processes = counted.map((each) => ({ slots: each }));
-      const shown = currentSlots({ used, uncounted }, processes);
+      const shown = currentSlots({ used, uncounted }, processes) as {
+        used: number;
+        uncounted: number | null;
+      };
       return [shown.used, shown.uncounted];
     };
     expect(slots(1, 0, 1, 1)).to.deep.equal([2, 0]);

@@ -50,9 +50,24 @@ describe('the page of a key', function () {
     expect(await dialog.getByRole('textbox', { name: 'Limit' }).inputValue()).to.equal('1/1h');
   });
 
+  it('is not green if a limiter has no answer', async () => {
+    const page = await start();
+    await limiter.consume('eve');
+    await page.route('**/api/key', async (route) => {
+      const answer = await route.fetch();
+      const body = (await answer.json()) as { views: object[] };
+      const views = body.views.map((view) => ({ ...view, allowed: null, policies: [] }));
+      await route.fulfill({ json: { ...body, views } });
+    });
+    await page.evaluate("location.hash = '#/key/eve'");
+    await page.getByText('Unknown: no answer in api').waitFor();
+    expect(await page.locator('.verdict').getAttribute('class')).to.equal('verdict');
+  });
+
   it('of a counted key that is banned has Unban in the row, with the time of the ban', async () => {
     const page = await start();
     for (let i = 0; i < 7; i++) await limiter.consume('eve');
+    await page.locator('.busy-keys tbody tr', { hasText: /eve\s*api/ }).waitFor();
     await page.locator('.limiters tbody').getByRole('button', { name: 'api' }).click();
     // A key that rose before the last minutes may be near the limit of an hour.
     expect(await page.locator('td[data-label="Near limit"]').innerText()).to.match(/none new|1\s*\/min/);
