@@ -35,9 +35,9 @@ export function readBanLine(line: string, defaults: BanLineDefaults): ImportedBa
   if (!raw) refuseJunk(line);
   // The key is checked first: a missing duration is not the fault of a mistyped address.
   typedKey(line, { raw, dimension, ipv6Subnet });
-  const length = durationOf({}, defaults);
+  // A name cannot be chosen later, as a duration can.
   const name = nameOf({}, defaults);
-  return { name, key: line, for: length, raw, dimension, ipv6Subnet };
+  return { name, key: line, for: durationOf({}, defaults), raw, dimension, ipv6Subnet };
 }
 
 /** Rejects texts that are unlikely to be keys. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */

@@ -10,6 +10,9 @@ const MAX_JUDGED = 500;
 /** The least age of a judgement before the next, ms, because each may read much from the store. */
 const MIN_JUDGED_MS = 5000;
 
+/** The largest difference between two judgements of the same time, ms. */
+const SAME_MS = 1000;
+
 /** The state of a denied key. */
 export interface Judged {
   /** Null if unknown, for example because the policies of the limiter depend on the request. */
@@ -73,11 +76,9 @@ export class Judges {
     const likely = views.filter((view) => view.likely);
     const [first] = likely;
     if (!first) return UNKNOWN;
-    const { retryAfterMs, bannedForMs, override, policies } = first;
-    // The tier of the key is unknown, and so is the time if it depends on the tier.
-    const isSame = likely.every((view) => view.retryAfterMs === retryAfterMs);
+    const { bannedForMs, override, policies } = first;
     return {
-      retryAfterMs: isSame ? retryAfterMs : null,
+      retryAfterMs: sameTime(likely.map((view) => view.retryAfterMs)),
       lacksSlots: bannedForMs === 0 && lacksSlots(policies),
       ...(likely.every(({ allowed }) => allowed === true) && { isAdmitted: true }),
       bannedForMs,
@@ -85,6 +86,14 @@ export class Judges {
       ...(likely.length === 1 && { tier: first.tier ?? '' }),
     };
   }
+}
+
+/** The time of several tiers, of which each is judged at a moment of its own. Null if the time is unknown, because it depends on the tier. */
+function sameTime(times: readonly (number | null)[]): number | null {
+  if (times.includes(null)) return null;
+  const known = times as readonly number[];
+  const latest = Math.max(...known);
+  return latest - Math.min(...known) < SAME_MS ? latest : null;
 }
 
 /** A state with the times that are left after some time. */

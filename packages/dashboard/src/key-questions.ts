@@ -3,6 +3,7 @@ import { Answers } from './answers.js';
 import { changeRow } from './change-row.js';
 import type { Show } from './hidden.js';
 import { optional, refuse, text, type Body } from './input.js';
+import { withOpenTiers } from './open-tiers.js';
 import { Turns } from './turns.js';
 import type { HasLeft } from './visitors.js';
 
@@ -66,7 +67,7 @@ export class KeyQuestions {
     const views = isNetwork ? [] : await this.#admin.key(key, { ...options, signal });
     if (views.length === 0) refuseCut(signal);
     const logged = await this.#changesOf(key, views);
-    const shown = views.map((view) => ({
+    const shown = withOpenTiers(views, logged).map((view) => ({
       ...this.#hidden(view),
       // The policies of a tenant have the key of the shared limit.
       ...(view.within !== undefined && {

@@ -47,7 +47,9 @@ const LATEST = 12;
 /** The most keys of a limiter that `traffic` reports. */
 const KEYS = 20;
 
+/** The most denied and the busiest keys of all limiters. */
 const DENIED_KEYS = 12;
+const BUSY_KEYS = 12;
 
 const MAX_PROCESSES = 200;
 
@@ -119,7 +121,8 @@ export class Now {
         ...(loss && { loss: { ...loss, at: loss.at.getTime() } }),
       };
       const denied = await this.#denied(traffic, limiters);
-      this.#last = { store, memory, changes, denied, ...partsOf(limiters, traffic, minutes) };
+      const busy = this.#busy(traffic);
+      this.#last = { store, memory, changes, denied, busy, ...partsOf(limiters, traffic, minutes) };
     } catch (error) {
       const message = withoutSecrets(causeIn(error instanceof Error ? error.message : String(error)));
       this.#last = { ...this.#last, store: { state: 'down', message, readAt: this.#readAt } };
@@ -181,6 +184,16 @@ export class Now {
     const ends = await this.#ends.of(rows, limiters);
     return rows.map(({ admitted: _, key, within, ...rest }, i) => ({
       ...{ ...rest, ...ends[i], key: this.#show(key) },
+      ...(within !== undefined && { within: this.#show(within) }),
+    }));
+  }
+
+  /** The keys of all limiters with most requests. */
+  #busy({ limiters }: Traffic): object[] {
+    const all = limiters.flatMap(({ name, keys }) => keys.map((each) => ({ ...each, name })));
+    const most = all.sort((a, b) => b.admitted + b.denied - a.admitted - a.denied).slice(0, BUSY_KEYS);
+    return most.map(({ name, admitted, denied, dimension, key, within }) => ({
+      ...{ name, admitted, denied, dimension, key: this.#show(key) },
       ...(within !== undefined && { within: this.#show(within) }),
     }));
   }
@@ -288,6 +301,7 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined) {
   const [most] = configurations;
   const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
   const { policies = [], reasons = [] } = counted ?? {};
+  const instances = configurations.flatMap((each) => each.instances);
   const causes = [
     ...policies.map((each) => ({ ...each, isReason: false })),
     ...reasons.map(({ reason, ...each }) => ({ name: reason, ...each, isReason: true })),
@@ -308,7 +322,9 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined) {
     overridden: overridden?.keys ?? null,
     isOverridden: (overridden?.all ?? null) !== null,
     configurations: configurations.length,
-    processes: configurations.reduce((total, { instances }) => total + instances.length, 0),
+    processes: instances.filter((each) => silentMs(each) === 0).length,
+    /** The processes whose next publication is late, so that they may have ended. */
+    silent: instances.filter((each) => silentMs(each) > 0).length,
     /** False if a store has `counts: false`. Null if that is unknown, because no decision was counted. */
     isCounted,
     rates: { admitted, denied, degraded, waiting, held, slots },

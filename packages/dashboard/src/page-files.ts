@@ -9,9 +9,22 @@ const LIBRARIES = ['preact', 'preact/hooks', 'htm'];
 
 /** The modules of the page, each after those that it imports. */
 const MODULES = [
-  ...['lib', 'address', 'text', 'zone', 'command', 'plan', 'use', 'undo', 'state', 'parts', 'outage'],
-  ...['charts', 'transfer', 'limits', 'dialog', 'slots'],
-  ...['tenants', 'denied', 'near', 'limiter', 'now', 'past', 'key', 'what-if', 'log', 'processes', 'main'],
+  ...['lib', 'address', 'text', 'zone', 'command', 'plan', 'use', 'undo', 'key-facts'],
+  ...['state', 'link', 'parts', 'outage', 'charts', 'notes', 'transfer', 'limits', 'dialog', 'slots'],
+  ...[
+    'tenants',
+    'denied',
+    'near',
+    'limiter',
+    'all-keys',
+    'now',
+    'past',
+    'key',
+    'what-if',
+    'log',
+    'processes',
+    'main',
+  ],
 ];
 
 const own = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');

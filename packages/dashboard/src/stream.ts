@@ -1,7 +1,7 @@
 import type { Poller, Update } from './poller.js';
 
 /** A stream ends after this time, and the page connects again, so that a session that has ended stops reading. */
-const MAX_STREAM_MS = 5 * 60_000;
+const MAX_STREAM_MS = 60_000;
 
 /** A comment in this interval keeps proxies from closing a quiet stream. */
 const HEARTBEAT_MS = 15_000;

@@ -78,11 +78,12 @@ describe('denied keys of the dashboard', () => {
     await start({ policies: ['5/1h'] });
     for (let i = 0; i < 7; i++) await limiter.consume('eve');
     const { set } = await until(
-      () => get<{ set: { denied: Row[] } }>('api/now'),
+      () => get<{ set: { denied: Row[]; busy: Row[] } }>('api/now'),
       (answer) => answer.set.denied.length === 1,
     );
     expect(set.denied[0]).to.include({ key: 'eve', name: 'api' });
     expect(set.denied[0]!.retryAfterMs).to.be.within(1, 7_200_000);
+    expect(set.busy.map(({ key }) => key)).to.deep.equal(['eve']);
   });
 
   it('do not delay the first screen, and are judged two at a time', async () => {
@@ -159,7 +160,7 @@ describe('the units that another limit would have denied', () => {
 describe('the end of a denial', () => {
   it('is a text, also if it is over', () => {
     expect(endOf({ retryAfterMs: 61_000 })).to.equal('for 1 min 1 s');
-    expect(endOf({ retryAfterMs: 0 })).to.equal('over: a cost of 1 is admitted');
+    expect(endOf({ retryAfterMs: 0 })).to.equal('may pass now, at a cost of 1');
     expect(endOf({ retryAfterMs: 0, lacksSlots: true })).to.equal('until a slot is returned');
   });
 });

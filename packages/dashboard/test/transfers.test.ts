@@ -109,6 +109,9 @@ for (const [framework, start] of Object.entries(frameworks)) {
       expect(await preview({ kind: 'bans', for: '3h', text: 'a' })).to.deep.equal([
         [1, 'the line has no "name". Import it from the row of a limiter.'],
       ]);
+      expect(await preview({ kind: 'bans', text: 'a' })).to.deep.equal([
+        [1, 'the line has no "name". Import it from the row of a limiter.'],
+      ]);
       const overrides = ['x 9/1m', 'y minute=9/1m', 'z', '{"key":"q"}', '{"name":"login","key":"q"}'].join(
         '\n',
       );

@@ -1,14 +1,12 @@
 // The keys of an opened limiter: denied, by counts and by a search of their state, and busy.
 import { Bar } from './charts.js';
+import { overrideOf, sameKey, withEnd } from './key-facts.js';
 import { html } from './lib.js';
-import { multiplied } from './plan.js';
+import { asOf, multiplied } from './plan.js';
 import { Act, Cause, Key, subjectOf, Time, useFold, whyUncounted } from './parts.js';
 import { Failure } from './outage.js';
 import { useApp } from './state.js';
 import { endOf, many, printable, rate, span } from './text.js';
-
-/** @param {any} key */
-const sameKey = ({ key, dimension, within }) => JSON.stringify([key, dimension, within]);
 
 /** The time of a search, by this browser's clock. @param {any} props */
 export function FoundAt({ answer: { value, readAt } }) {
@@ -16,26 +14,16 @@ export function FoundAt({ answer: { value, readAt } }) {
 }
 
 /** Counts are those of the last seconds, so a search of the keys finds the others. @param {any} props */
-export function DeniedNow({ row, counted, found }) {
-  const { limited, bans = [] } = found.value ?? {};
-  const rows = limited?.rows ?? [];
+export function DeniedNow({ row, counted, found, bans, overrides }) {
+  const rows = found.value?.limited?.rows ?? [];
   const listed = new Set(counted.map(sameKey));
   const others = rows.filter((/** @type {any} */ each) => !listed.has(sameKey(each)));
   const total = useApp().parts.total ?? {};
   const text = searchText({ row, counted, others, found, spanMs: total.spanMs ?? 5000, bans });
   return html`<h3>Denied now<${FoundAt} answer=${found} /></h3>
-    ${counted.length > 0 && html`<${Keys} rows=${counted.map((/** @type {any} */ each) => withEnd(each, rows))} row=${row} />`}
+    ${counted.length > 0 && html`<${Keys} rows=${counted.map((/** @type {any} */ each) => withEnd(each, rows, bans))} row=${row} overrides=${overrides} />`}
     ${others.length > 0 && html`<${Limited} rows=${others} />`}
     <${Failure} answer=${found} />${text && html`<p class="quiet" role="status">${text}</p>`}`;
-}
-
-/** The end of a counted denial that its own answer lacks, from the search. @param {any} key @param {any[]} rows */
-function withEnd(key, rows) {
-  if (key.retryAfterMs) return key;
-  const own = rows.filter((each) => sameKey(each) === sameKey(key));
-  const [first] = own;
-  if (!first || own.some((each) => each.retryAfterMs !== first.retryAfterMs)) return key;
-  return { ...key, retryAfterMs: first.retryAfterMs, lacksSlots: first.lacksSlots };
 }
 
 /** The knowledge about other denied keys. Unknown is not none. @param {any} facts @returns {string} */
@@ -94,7 +82,7 @@ function Limited({ rows }) {
 export const withAction = (action, subject) => subject && { action, ...subject };
 
 /** @param {any} props */
-export function Keys({ rows, row }) {
+export function Keys({ rows, row, overrides }) {
   const { name } = row;
   const { shown, more } = useFold(rows, 4);
   const most = Math.max(...rows.map((/** @type {any} */ key) => key.denied + key.admitted));
@@ -126,7 +114,7 @@ export function Keys({ rows, row }) {
               ${key.policy || key.reason ? html`<${Cause} of=${key} />${typeof key.retryAfterMs === 'number' ? html`<div class=${key.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
             </td>
             <td class="acts">
-              ${row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(row, subject, 2, key.tier)} />`}<${Act}
+              ${key.bannedForMs > 0 ? html`<${Act} label="Unban" change=${withAction('unban', subject)} />` : row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(...asOf(row, subject, { ...key, override: overrideOf(key, overrides) }), 2, key.tier)} />`}<${Act}
                 label="Reset"
                 change=${withAction('reset', subject)}
               />

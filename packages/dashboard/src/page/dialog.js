@@ -1,10 +1,11 @@
-// The dialog of a change: the reason, the equivalent command line, and afterwards a note with the undo.
+// The dialog of a change: the reason, and the equivalent command line.
 import { html, useEffect, useRef, useState } from './lib.js';
 import { commandLine } from './command.js';
 import { Limits, Plan } from './limits.js';
 import { completed, hasLimits } from './plan.js';
+import { addNote, forgetUndone } from './notes.js';
 import { Command, Problem } from './parts.js';
-import { app, changed, openChange, post, refresh, useApp } from './state.js';
+import { app, openChange, post, refresh, useApp } from './state.js';
 import { keyText, many, printable, shortened } from './text.js';
 import { changesIn, keysIn, Lines } from './transfer.js';
 
@@ -146,18 +147,13 @@ function placeText({ name, places, all, key }) {
   return name ? ` in ${printable(name)}` : '';
 }
 
-/** The time for which a note without a warning stays, ms. The undo of its change stays in the log. */
-const NOTE_MS = 20_000;
-
-/** @param {any} note */
-function closeNote(note) {
-  app.notes = app.notes.filter((each) => each !== note);
-  changed();
-}
+/** The fields of a change that only the dialog shows. */
+const SHOWN_ONLY = ['what', 'plan', 'facts', 'left', 'shared', 'preview', 'file', 'fault'];
 
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
-  const { what, plan: _, left: ____, shared: _____, preview, file: __, fault: ___, ...body } = change;
+  const { what, preview } = change;
+  const body = Object.fromEntries(Object.entries(change).filter(([name]) => !SHOWN_ONLY.includes(name)));
   if (LENGTHS[change.action] && !change.until) lastLengths[change.action] = change.for;
   const {
     warnings,
@@ -172,11 +168,10 @@ async function make(change) {
         ? importedText(change, preview)
         : `${TEXTS[change.action].done} ${change.all && change.key === undefined ? 'all keys' : subjectText(change)}${placeText(change)}`;
   const results = places.length > 1 ? places.map(resultText) : leftTexts(undone);
-  const note = { id: Date.now(), text, results, warnings, entries, reason: change.reason };
-  app.notes = [...app.notes.slice(-2), note];
-  // A note with a warning stays until it is read and closed.
-  if (warnings.length === 0 && ![...places, ...undone].some(({ error }) => error))
-    setTimeout(closeNote, NOTE_MS, note);
+  if (change.action === 'undo')
+    forgetUndone(change.ids.filter((/** @type {string} */ _, /** @type {number} */ i) => !undone[i]?.error));
+  const isUrgent = warnings.length > 0 || [...places, ...undone].some(({ error }) => error);
+  addNote({ text, results, warnings, entries, reason: change.reason }, isUrgent);
   refresh();
 }
 
@@ -226,9 +221,10 @@ function Form({ given }) {
     <form method="dialog" onSubmit=${submit}>
       <h2 id="dialog-title">${texts.title(change)}</h2>
       <p class="quiet">
-        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.places ? ' with a record' : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
+        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}${change.kind === 'bans' && change.name === undefined && ' Each line needs the name of its limiter, so lines with keys alone belong in the row of a limiter.'}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.places ? ' with a record' : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
       </p>
       ${isImport && html`<${Lines} change=${change} update=${update} />`}
+      ${(change.facts ?? []).map((/** @type {string} */ text) => html`<p class="warn">${text}</p>`)}
       ${change.plan && html`<${Plan} change=${change} update=${update} />`}
       ${change.action === 'override' && html`<${Limits} change=${change} given=${given} update=${update} />`}
       ${LENGTHS[change.action] && html`<${Length} change=${change} update=${update} />`}
@@ -252,7 +248,7 @@ function Form({ given }) {
         flags &&
         html`<div class="equivalent">
           <span class="quiet">The same on the command line</span>
-          ${command === undefined ? html`<p class="quiet">${!isValid ? 'Write a valid limit first.' : isChosen ? 'A shell cannot pass this key.' : 'Choose a tier first.'}</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
+          ${command === undefined ? html`<p class="quiet">${!isValid ? 'Write a valid limit first.' : isChosen ? 'A shell cannot pass this key.' : change.all ? 'Choose limits first. The change is for all tiers.' : 'Choose a tier first.'}</p>` : html`<${Command} text=${command} label="The same on the command line" />`}
         </div>`
       }
       ${state.error && html`<${Problem} text=${state.error} />`}
@@ -268,46 +264,4 @@ function Form({ given }) {
       </div>
     </form>
   </dialog>`;
-}
-
-/** The results of the last changes. */
-export function Notes() {
-  const { notes, parts } = useApp();
-  const isUndone = (/** @type {any} */ { entries }) => {
-    const known = (parts.changes ?? []).filter((/** @type {any} */ row) => entries.includes(row.id));
-    return known.length > 0 && known.every((/** @type {any} */ row) => row.undoneBy !== undefined);
-  };
-  const undo = (/** @type {any} */ note) => {
-    closeNote(note);
-    openChange({
-      action: 'undo',
-      ids: note.entries,
-      what: note.text,
-      reason: `undo: ${note.reason}`.slice(0, 500),
-    });
-  };
-  return html`<div class="notes" role="status" aria-live="polite">
-    ${notes.map(
-      (note) =>
-        html`<div class="note" key=${note.id}>
-          <div>
-            <b>${printable(note.text)}</b>${
-              note.results?.length > 0 &&
-              html`<ul>
-                ${note.results.map((/** @type {string} */ text) => html`<li>${printable(text)}</li>`)}
-              </ul>`
-            }${note.line && html`<${Command} text=${note.line} label="The same on the command line" />`}${note.warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
-          </div>
-          ${note.entries.length > 0 && !isUndone(note) && html`<button type="button" class="small" onClick=${() => undo(note)}>Undo</button>`}
-          <button
-            type="button"
-            class="small ghost"
-            aria-label="Close this note"
-            onClick=${() => closeNote(note)}
-          >
-            ✕
-          </button>
-        </div>`,
-    )}
-  </div>`;
 }

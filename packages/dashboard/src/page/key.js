@@ -2,13 +2,13 @@
 import { Bar } from './charts.js';
 import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous } from './command.js';
-import { multiplied, tierText } from './plan.js';
-import { Act, authorOf, effectOf, Key, limitsText, Problem, Time, Undo, undoText, verbOf } from './parts.js';
+import { asOf, multiplied, tierText } from './plan.js';
+import { Act, authorOf, effectOf, Key, Problem, Time, Undo, undoText, verbOf } from './parts.js';
 import { Failure } from './outage.js';
-import { Past } from './past.js';
+import { Past, recentText, usePast } from './past.js';
 import { SlotUse } from './slots.js';
 import { post, useAnswer, useApp } from './state.js';
-import { count, endOf, keyText, many, percent, printable, shortened, span } from './text.js';
+import { count, endOf, keyText, limitsText, many, percent, printable, shortened, span } from './text.js';
 
 /** @param {string} key @param {string | undefined} by */
 const keyPath = (key, by) =>
@@ -51,6 +51,7 @@ function Answers({ of, by }) {
   const { parts } = useApp();
   const ask = () => post('api/key', { key: of, ...(by && { dimension: by }) });
   const answer = useAnswer(ask, [of, by], 5000);
+  const past = usePast(of, by);
   if (answer.isLoading) return html`<p class="quiet" role="status">Asking all limiters …</p>`;
   if (!answer.value) return html`<${Problem} text=${answer.error} />`;
   const { views, changes, isNetwork } = answer.value;
@@ -66,7 +67,7 @@ function Answers({ of, by }) {
   const all = [...shown, ...others];
   const isFirst = (/** @type {any} */ view) => all.find((each) => placeOf(each) === placeOf(view)) === view;
   return html`<${Failure} answer=${answer} />
-    ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} />`}
+    ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} recent=${recentText(past)} />`}
     ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} places=${recordedIn(views)} left=${chargedElsewhere(views, view)} shared=${chargedWithin(views)} isFirst=${isFirst(view)} />`)}
     ${
       others.length > 0 &&
@@ -78,7 +79,7 @@ function Answers({ of, by }) {
         ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} places=${recordedIn(views)} left=${chargedElsewhere(views, view)} shared=${chargedWithin(views)} isFirst=${isFirst(view)} />`)}
       </details>`
     }
-    ${isNetwork ? '' : html`<${Past} of=${of} by=${by} />`}
+    ${isNetwork ? '' : html`<${Past} answer=${past} />`}
     <section>
       <h3>Changes of this key, and of all keys</h3>
       ${
@@ -104,7 +105,7 @@ function Answers({ of, by }) {
 }
 
 /** All answers in a sentence. @param {any} props */
-function Verdict({ views }) {
+function Verdict({ views, recent }) {
   const likely = views.filter((/** @type {any} */ view) => view.likely);
   const deniedIn = likely.filter((/** @type {any} */ view) => view.allowed === false);
   const places = new Set(deniedIn.map(placeOf));
@@ -113,25 +114,37 @@ function Verdict({ views }) {
     likely.every((/** @type {any} */ view) => placeOf(view) !== place || view.allowed === false),
   );
   const denied = deniedIn.filter((/** @type {any} */ view) => certain.includes(placeOf(view)));
-  const names = [...new Set(denied.map((/** @type {any} */ view) => view.name))].join(', ');
   const tiers = deniedIn.filter((/** @type {any} */ view) => !denied.includes(view));
   const inTiers = tiers.map((/** @type {any} */ { name, tier }) =>
     tier ? `tier ${tier} of ${name}` : `${name} without a tier`,
   );
-  const isStored = views.some((/** @type {any} */ view) => view.stored);
-  const admitted = isStored ? 'Admitted by every limiter' : 'Admitted. No limiter has a record of this key';
-  const open = `Denied if its requests have another tier than its charges show: ${printable(inTiers.join(', '))}`;
+  const unknown = likely.filter((/** @type {any} */ view) => view.allowed === null);
+  const isUnsure = tiers.length > 0 || unknown.length > 0 || recent !== '';
   const text =
     denied.length > 0
-      ? `Denied by ${printable(names)}`
+      ? `Denied by ${printable(namesOf(denied))}`
       : views.length === 0
         ? 'No limiter is known'
         : tiers.length > 0
-          ? open
-          : admitted;
-  const mood = denied.length > 0 ? 'verdict bad' : tiers.length > 0 ? 'verdict' : 'verdict good';
+          ? `Denied if its requests have another tier than its charges show: ${printable(inTiers.join(', '))}`
+          : admittedText(views, unknown, recent);
+  const mood =
+    denied.length > 0 ? 'verdict bad' : isUnsure || views.length === 0 ? 'verdict' : 'verdict good';
   return html`<p class=${mood} role="status"><i class="dot" aria-hidden="true"></i> ${text}</p>`;
 }
+
+/** The answer to a key that no limiter denies now. @param {any[]} views @param {any[]} unknown @param {string} recent */
+function admittedText(views, unknown, recent) {
+  const names = printable(namesOf(unknown));
+  if (unknown.length === views.length) return `Unknown: no answer in ${names}`;
+  const every = unknown.length > 0 ? `every other limiter. No answer in ${names}` : 'every limiter';
+  if (recent) return `Admitted now by ${every}, after ${recent}`;
+  if (unknown.length > 0 || views.some((each) => each.stored)) return `Admitted by ${every}`;
+  return 'Admitted. No limiter has a record of this key';
+}
+
+/** The limiters of some answers. @param {any[]} views */
+const namesOf = (views) => [...new Set(views.map(({ name }) => name))].join(', ');
 
 /** @param {any} view */
 const placeOf = ({ name, dimension, within }) => JSON.stringify([name, dimension, within]);
@@ -247,7 +260,7 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
         >
       </div>`;
     })}
-    ${view.slots && html`<${SlotUse} ...${view.slots} />`}
+    ${view.slots && html`<${SlotUse} name=${name} ...${view.slots} />`}
     ${warnings.map((/** @type {any} */ warning) => html`<p class="warn">${printable(warning.message)}</p>`)}
     ${within ? html`<${OfTenant} within=${within} />` : html`<${Acts} ...${{ row, subject, tier, bannedForMs, override, places, left, shared, isFirst }} />`}
   </article>`;
@@ -255,7 +268,8 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
 
 /** The changes of a key. @param {any} props */
 function Acts({ row, subject, tier, bannedForMs, override, places, left, shared, isFirst }) {
-  const limits = (/** @type {number} */ factor) => multiplied(row, subject, factor, tier ?? '');
+  const limits = (/** @type {number} */ factor) =>
+    multiplied(...asOf(row, subject, { override, bannedForMs }), factor, tier ?? '');
   return html`<div class="acts">
     ${isFirst && (bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
     ${row && row.overridden !== null && html`${isFirst && override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${limits(2)} /><${Act} label="× ½" change=${limits(0.5)} /><${Act} label="× 10" change=${limits(10)} />`}

@@ -2,16 +2,17 @@
 import { Bar, Spark } from './charts.js';
 import { policyParts } from './command.js';
 import { DeniedNow, Keys, withAction } from './denied.js';
+import { withShares } from './key-facts.js';
 import { html } from './lib.js';
 import { NearKeys } from './near.js';
 import { Failure } from './outage.js';
-import { multiplied } from './plan.js';
-import { Act, Key, limitsText, subjectOf, toolHint, Unknown, whyUncounted } from './parts.js';
+import { asOf, multiplied, windowMs } from './plan.js';
+import { Act, Key, subjectOf, toolHint, Unknown, whyUncounted } from './parts.js';
 import { Queues, Slots } from './slots.js';
 import { get, useAnswer } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
-import { causeText, count, many, percent, printable, rate, span } from './text.js';
+import { causeText, count, limitsText, many, percent, printable, rate, span } from './text.js';
 
 /** The sign for nothing, which keeps the eye on the numbers. */
 const None = html`<span class="quiet"
@@ -22,6 +23,13 @@ const None = html`<span class="quiet"
 const NoneCounted = html`<span class="quiet"
   >none counted<span class="hidden"> in the last seconds</span></span
 >`;
+
+/** Whether a key may be near a limit for longer than the minutes in which its rise is counted. @param {any} row */
+const hasLongWindow = ({ policies, tiers }) =>
+  [policies, ...Object.values(tiers)].flat().some((text) => !(windowMs(policyParts(text).rest) <= NEAR_MS));
+
+/** The span in which rises are counted, ms. */
+const NEAR_MS = 5 * 60_000;
 
 /** @param {any} rates */
 export const shareOf = ({ admitted, denied }) => (denied === 0 ? 0 : denied / (admitted + denied));
@@ -64,12 +72,14 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
         ${unknown || (rates.denied === 0 ? NoneCounted : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`)}
       </td>
       <td class="number" data-label="Near limit">
-        ${unknown || (near > 0 ? html`${count(near)}<span class="quiet">/min</span>` : None)}
+        ${unknown || (near > 0 ? html`${count(near)}<span class="quiet">/min</span>` : hasLongWindow(row) ? html`<span class="quiet" title="No key has risen to 70 % in the last 5 minutes. Keys that rose before are above 80 % in the row">none new</span>` : None)}
       </td>
       <td data-label="Waiting">
         ${unknown || (queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`))}
       </td>
-      <td class="number" data-label="Processes">${processes || html`<span class="quiet">?</span>`}</td>
+      <td class="number" data-label="Processes">
+        ${processes || html`<span class="quiet">?</span>`}${row.silent > 0 && html`<div class="nowrap quiet" title="Their publication is late, so they may have ended">${row.silent} silent</div>`}
+      </td>
     </tr>
     ${
       isOpen &&
@@ -117,18 +127,18 @@ function Details({ row }) {
   const { keys = [], overrides = [], tenants = [] } = answer.value ?? {};
   const bans = allBans(answer.value?.bans ?? [], found.value?.bans ?? []);
   const isUnknown = !answer.isLoading && !answer.value;
-  const denied = keys.filter((/** @type {any} */ key) => key.denied > 0);
+  const denied = withShares(keys, tenants).filter((key) => key.denied > 0);
   const busy = keys.filter((/** @type {any} */ key) => key.denied === 0);
   return html`<div class="detail">
     <${Failure} answer=${answer} />
     <div class="detail-columns">
       <div>
-        ${tenants.length > 0 && html`<${Tenants} rows=${tenants} why=${whyUncounted(row)} />`}
-        <${DeniedNow} row=${row} counted=${denied} found=${found} />
+        ${tenants.length > 0 && html`<${Tenants} rows=${tenants} keys=${keys} why=${whyUncounted(row)} />`}
+        <${DeniedNow} row=${row} counted=${denied} found=${found} bans=${bans} overrides=${overrides} />
         <h3>Busiest admitted keys</h3>
         ${
           busy.length > 0
-            ? html`<${Keys} rows=${busy} row=${row} />`
+            ? html`<${Keys} rows=${busy} row=${row} overrides=${overrides} />`
             : html`<p class="quiet">
                 ${answer.isLoading ? 'Reading …' : isUnknown ? 'Unknown.' : whyUncounted(row) ? `Unknown: ${whyUncounted(row)}.` : denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
               </p>`
@@ -204,7 +214,7 @@ function Details({ row }) {
                 <p>
                   <${Act}
                     label="Change the limits of all keys"
-                    change=${multiplied(row, { name, all: true }, 0.5)}
+                    change=${multiplied(...asOf(row, { name, all: true }, { override: overrides.find((/** @type {any} */ each) => each.key === undefined) }), 0.5)}
                   />
                 </p>`
         }

@@ -1,6 +1,6 @@
 // The fields of a change of limits: the tier, the factor, and the limit of each policy.
 import { html } from './lib.js';
-import { banText, changeOf, completed, isLimit, tierText, tierTexts } from './plan.js';
+import { banText, changeOf, commonParts, completed, isLimit, tierText, tierTexts } from './plan.js';
 import { useApp } from './state.js';
 import { printable } from './text.js';
 
@@ -14,6 +14,11 @@ const FACTORS = /** @type {const} */ ([
 export function Plan({ change, update }) {
   const { plan } = change;
   const { sets, isForAll, isFixed = false, tiers, at, factor } = plan;
+  const common = commonParts(plan);
+  const names = new Set(common.map(({ name }) => name));
+  const differing = sets
+    .flatMap((/** @type {any} */ { parts }) => parts)
+    .filter((/** @type {any} */ { name }) => !names.has(name));
   const isMove = change.change?.tier !== undefined && at === undefined;
   const choose = (/** @type {object} */ fields) => {
     const next = { ...plan, ...fields };
@@ -41,7 +46,7 @@ export function Plan({ change, update }) {
         onChange=${(/** @type {any} */ event) => pick(event.target.value)}
       >
         ${at === undefined && !isMove && html`<option value="">choose a tier …</option>`}
-        ${isForAll && sets.length > 1 && html`<option value="all">the limits in every tier</option>`}
+        ${(isForAll || change.all) && common.length > 0 && sets.length > 1 && html`<option value="all">${isForAll ? 'the limits in every tier' : 'the limits that are the same in every tier'}</option>`}
         ${sets.map((/** @type {any} */ { tier }, /** @type {number} */ i) => html`<option value=${i}>the limits ${tierText(tier)}</option>`)}
         ${tiers.map((/** @type {string} */ tier) => html`<option value=${`tier ${tier}`}>to the tier ${printable(tier)}</option>`)}
       </select></label
@@ -55,6 +60,7 @@ export function Plan({ change, update }) {
       ${FACTORS.map(([value, label]) => html`<button type="button" class="small" aria-pressed=${factor === value} onClick=${() => choose({ factor: value })}>${label}</button>`)}
     </div>`
   }
+  ${at === 'all' && differing.length > 0 && html`<p class="quiet">${printable([...new Set(differing.map((/** @type {any} */ { name }) => name))].join(', '))} stays, because its limit differs between tiers, and a change is for all of them. To change it, choose the tier to start from.</p>`}
   ${
     also.length > 0 &&
     html`<div class="warn">

@@ -3,7 +3,7 @@ import { html, useState } from './lib.js';
 import { shellWord } from './command.js';
 import { Failure } from './outage.js';
 import { authorOf, Command, effectOf, Subject, Time, Undo, undoText, useFold, verbOf } from './parts.js';
-import { get, useAnswer } from './state.js';
+import { get, useAnswer, useApp } from './state.js';
 import { count, keyText, printable } from './text.js';
 
 const AGES = /** @type {Record<string, string>} */ ({
@@ -27,6 +27,7 @@ export function LogScreen() {
   const [query, setQuery] = useState('');
   const [isByHand, setByHand] = useState(false);
   const answer = useAnswer(() => get(`api/log?since=${since}`), [since], 5000);
+  const { parts } = useApp();
   const { rows = [], isCut = false } = answer.value ?? {};
   const actions = KINDS[kind][1];
   const needle = query.trim().toLowerCase();
@@ -80,7 +81,7 @@ export function LogScreen() {
     ${
       shown.length === 0
         ? html`<p class="quiet">
-            ${answer.isLoading ? 'Reading …' : answer.value ? 'There are no such changes.' : 'Unknown: the store does not answer.'}
+            ${answer.isLoading ? 'Reading …' : answer.value ? 'There are no such changes.' : parts.store?.state === 'down' ? 'Unknown: the store does not answer.' : 'Unknown.'}
           </p>`
         : html`<table class="log">
               <thead>

@@ -1,10 +1,12 @@
 // The frame of the page, and the choice of the screen.
-import { ChangeDialog, Notes } from './dialog.js';
+import { ChangeDialog } from './dialog.js';
 import { KeyScreen, KeySearch } from './key.js';
 import { html, renderPage, useEffect, useState } from './lib.js';
+import { connect, disconnect, linkOf } from './link.js';
 import { LogScreen } from './log.js';
+import { Notes, NotesButton } from './notes.js';
 import { NowScreen } from './now.js';
-import { changed, connect, disconnect, useApp } from './state.js';
+import { changed, useApp } from './state.js';
 import { Outage } from './outage.js';
 import { ProcessesScreen } from './processes.js';
 import { printable } from './text.js';
@@ -18,13 +20,6 @@ const SCREENS = /** @type {const} */ ([
   ['log', 'Log'],
   ['processes', 'Processes'],
 ]);
-
-const LINKS = /** @type {Record<string, string>} */ ({
-  connecting: 'Connecting',
-  live: 'Live',
-  polling: 'Every 3 s',
-  lost: 'Connection lost',
-});
 
 /** A hidden page reads on for this time, in case its reader returns at once. */
 const HIDDEN_MS = 30_000;
@@ -64,8 +59,8 @@ function useRoute() {
 }
 
 function Page() {
-  const { me, title, link, isLoaded, parts } = useApp();
-  const isOld = parts.store?.state === 'down';
+  const { me, title, isLoaded } = useApp();
+  const link = linkOf();
   const { screen, of, by } = useRoute();
   const name = SCREENS.find(([each]) => each === screen)?.[1];
   useEffect(() => {
@@ -93,9 +88,10 @@ function Page() {
           ${SCREENS.map(([each, label]) => html`<a href=${`#/${each}`} aria-current=${each === screen ? 'page' : undefined}>${label}</a>`)}
         </nav>
         ${screen === 'key' ? html`<span class="search"></span>` : html`<${KeySearch} id="find" />`}
-        <p class=${`link ${isOld ? 'lost' : link}`} role="status">
-          <i class="dot" aria-hidden="true"></i>${isOld ? 'Store down' : LINKS[link]}
+        <p class=${`link ${link.kind}`}>
+          <i class="dot" aria-hidden="true"></i><span role="status">${link.text}</span>${link.age}
         </p>
+        <${NotesButton} />
         <button
           type="button"
           class="small ghost zone"
@@ -110,7 +106,7 @@ function Page() {
         <p class="me">${me ? printable(me.by) : isLoaded ? 'read-only' : ''}</p>
       </div>
     </header>
-    <main id="main" tabindex="-1">
+    <main id="main" tabindex="-1" class=${link.isSilent ? 'old' : ''}>
       ${isLoaded && html`<${Outage} />`}
       ${screen === 'now' ? html`<${NowScreen} />` : screen === 'key' ? html`<${KeyScreen} of=${of} by=${by} />` : screen === 'what-if' ? html`<${WhatIfScreen} name=${of} />` : screen === 'processes' ? html`<${ProcessesScreen} />` : html`<${LogScreen} />`}
     </main>
@@ -122,7 +118,10 @@ addEventListener('keydown', (event) => {
   const isTyping = target instanceof HTMLElement && target.matches('input, textarea, select, dialog *');
   if (key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
-  (document.getElementById('find') ?? document.getElementById('key'))?.focus();
+  const field = document.getElementById('find') ?? document.getElementById('key');
+  if (!(field instanceof HTMLInputElement)) return;
+  field.focus();
+  field.select();
 });
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */

@@ -4,9 +4,7 @@ import { html, useState } from './lib.js';
 import { Limiter, shareOf } from './limiter.js';
 import {
   authorOf,
-  Cause,
   effectOf,
-  Key,
   Subject,
   Time,
   Undo,
@@ -16,10 +14,11 @@ import {
   verbOf,
   whyUncounted,
 } from './parts.js';
+import { BusyKeys, DeniedKeys } from './all-keys.js';
 import { PastOutages } from './outage.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
-import { bytes, causeText, count, endOf, keyText, many, percent, printable, rate, span } from './text.js';
+import { bytes, causeText, count, many, percent, printable, rate, span } from './text.js';
 
 const MORE = 100;
 
@@ -136,52 +135,12 @@ export function NowScreen() {
               </table>`
         }
         ${sorted.length > shown && html`<button type="button" class="more" onClick=${() => setShown(shown + MORE)}>Show ${Math.min(MORE, sorted.length - shown)} more of ${count(sorted.length - shown)}</button>`}
-        <${DeniedKeys} rows=${parts.denied ?? []} />
+        <${DeniedKeys} rows=${parts.denied ?? []} /><${BusyKeys} rows=${parts.busy ?? []} />
         ${me && html`<p class="quiet transfers">Of all limiters: <${Transfer} kind="bans" what=" bans" /><${Transfer} kind="overrides" what=" overrides" /></p>`}
       </section>
-      <${Latest} rows=${parts.changes ?? []} isUnknown=${isEmpty} />
+      <${Latest} rows=${parts.changes ?? []} isUnknown=${isEmpty} loss=${parts.store?.loss} />
     </div>
   </div>`;
-}
-
-/** The keys of all limiters that are denied now. @param {any} props */
-function DeniedKeys({ rows }) {
-  const { shown, more } = useFold(rows, 4);
-  if (rows.length === 0) return null;
-  return html`<h3>Denied keys <span class="quiet">of all limiters, in the last seconds</span></h3>
-    <table class="log denied-keys">
-      <thead>
-        <tr>
-          <th scope="col">Key</th>
-          <th scope="col">Limiter</th>
-          <th scope="col" class="number">Denied/s</th>
-          <th scope="col">Cause</th>
-          <th scope="col">End</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${shown.map(
-          (/** @type {any} */ each) =>
-            html`<tr>
-              <td data-label="Key">
-                <${Key}
-                  of=${each.key}
-                  dimension=${each.dimension}
-                />${each.within ? html` <span class="quiet">within ${keyText(each.within)}</span>` : ''}
-              </td>
-              <td data-label="Limiter">${printable(each.name)}</td>
-              <td class="number" data-label="Denied/s"><b class="bad">${rate(each.denied)}</b></td>
-              <td data-label="Cause">
-                <${Cause} of=${each} />
-              </td>
-              <td data-label="End">
-                ${each.retryAfterMs !== null || each.lacksSlots ? endOf(each) : each.isJudged ? html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />` : html`<span class="quiet">reading …</span>`}
-              </td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-    ${more}`;
 }
 
 /** @param {any} props */
@@ -284,7 +243,7 @@ function Memory({ server: { server, usedBytes, maxBytes, ownBytes, fullInMs } })
 }
 
 /** @param {any} props */
-function Latest({ rows, isUnknown }) {
+function Latest({ rows, isUnknown, loss }) {
   const { shown, more } = useFold(rows, 4);
   return html`<aside aria-labelledby="latest">
     <div class="head">
@@ -293,7 +252,9 @@ function Latest({ rows, isUnknown }) {
     </div>
     ${
       rows.length === 0
-        ? html`<p class="quiet">${isUnknown ? 'Unknown.' : 'Nothing was changed yet.'}</p>`
+        ? html`<p class="quiet">
+            ${isUnknown ? 'Unknown.' : loss ? html`Unknown before <${Time} at=${loss.at} />, when the log was lost. Nothing was changed since.` : 'Nothing was changed yet.'}
+          </p>`
         : html`<ol class="changes">
               ${shown.map(
                 (/** @type {any} */ row) =>

@@ -1,5 +1,6 @@
 // The cause of an outage, and the age of figures meanwhile.
 import { html } from './lib.js';
+import { linkOf } from './link.js';
 import { Problem, Time } from './parts.js';
 import { useApp } from './state.js';
 import { count, printable } from './text.js';
@@ -7,7 +8,16 @@ import { atTime } from './zone.js';
 
 /** The age of the figures, the cause and the next step, while the store does not answer. */
 export function Outage() {
-  const { parts } = useApp();
+  const { parts, heardAt, error } = useApp();
+  const { isSilent, isEnded } = linkOf();
+  if (isSilent || isEnded)
+    return html`<div class="problem" role="alert">
+      <p>
+        <b>${isEnded ? error : 'No data arrives from the server of this page.'}</b>
+        The figures below are from <${Time} at=${heardAt} />, and may not be true now.
+      </p>
+      ${!isEnded && html`<p>${error || 'The process that serves this page hangs, or the connection to it is cut.'} The page tries again by itself.</p>`}
+    </div>`;
   if (parts.store?.state !== 'down') return html`<${Loss} of=${parts.store?.loss} />`;
   const { message, readAt } = parts.store;
   return html`<div class="problem" role="alert">

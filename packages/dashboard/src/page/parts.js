@@ -3,7 +3,7 @@ import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous, shellWord } from './command.js';
 import { app, openChange } from './state.js';
 import { atTime, fullTimeOf } from './zone.js';
-import { ago, causeText, keyText, printable, shortened, span } from './text.js';
+import { ago, causeText, keyText, limitsText, printable, shortened, span } from './text.js';
 import { canUndo } from './undo.js';
 
 /** A key, short in tables, with the whole text as its title. @param {any} props */
@@ -51,10 +51,10 @@ export function Time({ at }) {
 }
 
 /** The policy that denied a key last, or the reason. @param {any} props */
-export function Cause({ of: { policy, reason = 'unknown' } }) {
+export function Cause({ of: { policy, reason = 'unknown', isOfShare } }) {
   return policy === undefined
     ? html`${causeText({ name: reason, isReason: true })}`
-    : html`<code>${printable(policy)}</code>`;
+    : html`<code>${printable(policy)}</code>${isOfShare ? ', its fair share' : ''}`;
 }
 
 /** A value that is not known. @param {any} props */
@@ -119,23 +119,6 @@ export function Command({ text, label = 'Command line' }) {
         : ''
     }
   </div>`;
-}
-
-/** The limits of an override. @param {any} change @returns {string} */
-export function limitsText(change) {
-  if (change === undefined || change === null) return '';
-  if (typeof change === 'string') return printable(change);
-  if (typeof change === 'number') return span(change);
-  if (Array.isArray(change)) return printable(change.join(', '));
-  if (typeof change !== 'object') return printable(String(change));
-  if (typeof change.tier === 'string' && Object.keys(change).length === 1)
-    return `tier ${printable(change.tier)}`;
-  if (Array.isArray(change.policies)) return printable(change.policies.join(', '));
-  const entries = Object.entries(change).map(([name, value]) => {
-    const text = value === false ? 'off' : typeof value === 'object' ? limitsText(value) : String(value);
-    return `${name} ${text}`;
-  });
-  return printable(entries.join(', '));
 }
 
 const VERBS = /** @type {Record<string, string>} */ ({

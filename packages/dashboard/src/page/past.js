@@ -16,10 +16,32 @@ const PAST_RANGES = /** @type {const} */ ([
   ['24 h', 1440, 20],
 ]);
 
-/** @param {any} props */
-export function Past({ of, by }) {
+/** The past denials of a key. @param {string} of @param {string | undefined} by */
+export function usePast(of, by) {
   const ask = () => post('api/past', { key: of, ...(by && { dimension: by }) });
-  const answer = useAnswer(ask, [of, by], 15_000);
+  return useAnswer(ask, [of, by], 15_000);
+}
+
+/** The age up to which a denial matters beside the present answer, ms. */
+const RECENT_MS = 15 * MINUTE_MS;
+
+/** The denials of the last minutes, which the present answer hides. Empty without one. @param {any} answer @returns {string} */
+export function recentText({ value }) {
+  const from = Date.now() - RECENT_MS;
+  const denials = (value?.denials ?? []).filter(
+    (/** @type {any} */ { last }) => new Date(last).getTime() > from,
+  );
+  if (denials.length === 0) return '';
+  const recent = denials
+    .flatMap((/** @type {any} */ { minutes }) => minutes)
+    .filter((/** @type {any} */ { minute }) => minute > from - MINUTE_MS);
+  const total = recent.reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + each.count, 0);
+  const last = Math.max(...denials.map((/** @type {any} */ each) => new Date(each.last).getTime()));
+  return `${many(total, 'denial')} in the last 15 minutes, the last ${atTime(last)}`;
+}
+
+/** @param {any} props */
+export function Past({ answer }) {
   const [range, setRange] = useState(2);
   const { denials = [], isCounted = true } = answer.value ?? {};
   return html`<section aria-labelledby="past">

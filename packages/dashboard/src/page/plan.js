@@ -1,6 +1,6 @@
 // The limits that an override of a limiter with tiers changes.
 import { policyParts, scaled } from './command.js';
-import { printable } from './text.js';
+import { limitsText, printable, span } from './text.js';
 
 /**
  * The policies with a limit: of requests without a tier, and of each tier.
@@ -37,8 +37,8 @@ export function planOf(row, subject, tier) {
     }))
     .filter(({ parts }) => parts.length > 0);
   const known = own.findIndex((set) => set.tier === tier);
-  const texts = new Map(own.flatMap(({ parts }) => parts.map((part) => [part.name, part.rest])));
-  const isForAll = own.every(({ parts }) => parts.every((part) => texts.get(part.name) === part.rest));
+  const texts = new Map(partsIn(own).map(({ name, rest }) => [name, rest]));
+  const isForAll = partsIn(own).every(({ name, rest }) => texts.get(name) === rest);
   return {
     sets: own,
     isForAll,
@@ -46,15 +46,33 @@ export function planOf(row, subject, tier) {
     /** The tiers that the subject may get. Each tier must count its dimension. */
     tiers: sets.length === own.length ? Object.keys(row.tiers) : [],
     /** The position of the chosen set, or 'all'. Undefined before an operator has chosen. */
-    at: known >= 0 ? known : isForAll ? 'all' : undefined,
+    at:
+      known >= 0
+        ? known
+        : isForAll || (subject.all && commonParts({ sets: own, isForAll }).length > 0)
+          ? 'all'
+          : undefined,
     factor: 1,
   };
 }
 
+/** @param {any[]} sets @returns {any[]} */
+const partsIn = (sets) => sets.flatMap(({ parts }) => parts);
+
+/** The policies that a change of all tiers can name: all, or those that are the same in each tier. @param {any} plan @returns {any[]} */
+export const commonParts = ({ sets, isForAll }) =>
+  partsIn(sets).filter(
+    ({ name, rest }) =>
+      isForAll ||
+      sets.every((/** @type {any} */ { parts }) =>
+        parts.some((/** @type {any} */ part) => part.name === name && part.rest === rest),
+      ),
+  );
+
 /** The change that multiplies the limits of the chosen sets, or undefined before a set is chosen. @param {any} plan */
-export function changeOf({ sets, isTiered, at, factor }) {
-  const chosen = at === 'all' ? sets : at === undefined ? [] : [sets[at]];
-  const parts = chosen.flatMap((/** @type {any} */ set) => set.parts);
+export function changeOf(plan) {
+  const { sets, isTiered, at, factor } = plan;
+  const parts = at === 'all' ? commonParts(plan) : at === undefined ? [] : sets[at].parts;
   const [only] = parts;
   if (!only) return undefined;
   if (!isTiered && parts.length === 1 && !only.isNamed) return scaled(only.rest, factor);
@@ -89,8 +107,14 @@ const UNIT_MS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1e3, m: 6e4, 
 /** The units per ms of a policy's text. NaN for another text, which compares as neither higher nor lower. @param {string} text */
 function paceOf(text) {
   if (isUnlimited(text)) return Infinity;
-  const [, units, span = '1', unit = ''] = /(\d+)\s*\/\s*(\d*)(\w+)/.exec(text) ?? [];
-  return Number(units) / (Number(span || 1) * (UNIT_MS[unit] ?? NaN));
+  const [, units] = /(\d+)\s*\//.exec(text) ?? [];
+  return Number(units) / windowMs(text);
+}
+
+/** The window in a policy's text, ms. NaN for a calendar's. @param {string} text */
+export function windowMs(text) {
+  const [, length = '1', unit = ''] = /\d+\s*\/\s*(\d*)(\w+)/.exec(text) ?? [];
+  return Number(length || 1) * (UNIT_MS[unit] ?? NaN);
 }
 
 /** The effects in other tiers than the chosen one, as text. @param {any} plan @param {any} change @returns {string[]} */
@@ -109,6 +133,45 @@ export function banText({ banRule, bansBy }, plan, change) {
   );
   if (!banRule || !isLower) return undefined;
   return `A key is banned after ${banRule}. Keys that do not slow down under the lower limit may be banned, and their bans stay when the override ends.`;
+}
+
+/** A policy's text with the limit of an override. Empty if the override ends the limit. @param {string} text @param {any} change */
+function overriddenText(text, change) {
+  const { name } = policyParts(text);
+  const own = typeof change === 'object' ? change[name] : change;
+  const limit = typeof own === 'string' ? /\d+\s*\/\s*\S+/.exec(own)?.[0] : undefined;
+  if (limit !== undefined) return text.replace(/\d+\s*\/\s*\S+/, limit.replaceAll(' ', ''));
+  return own === undefined || own === null || typeof own === 'object' ? text : '';
+}
+
+/**
+ * A limiter with the limits that an override gives a key, so that a factor multiplies the limits in force, and the subject with the facts that
+ * an operator should know before the limits change.
+ *
+ * @param {any} row @param {any} subject @param {{ override?: any, bannedForMs?: number }} state
+ * @returns {[row: any, subject: any]}
+ */
+export function asOf(row, subject, { override, bannedForMs = 0 }) {
+  const { change } = override ?? {};
+  const facts = [];
+  if (bannedForMs > 0)
+    facts.push(
+      `The key is banned for ${span(bannedForMs)} more, and stays denied until then, whatever its limits are.`,
+    );
+  if (override) {
+    const isOfAll = override.all ?? override.key === undefined;
+    const whose = isOfAll ? 'all keys' : 'this key';
+    facts.push(`An override of ${whose} is in force: ${limitsText(change)}.`);
+  }
+  const given = facts.length > 0 ? { ...subject, facts } : subject;
+  if (change === undefined || change === null || Array.isArray(change) || change.policies)
+    return [row, given];
+  const texts = (/** @type {string[]} */ all) =>
+    all.map((text) => overriddenText(text, change)).filter((text) => text !== '');
+  const tiers = Object.fromEntries(
+    Object.entries(row.tiers).map(([tier, all]) => /** @type {const} */ ([tier, texts(all)])),
+  );
+  return [{ ...row, policies: texts(row.policies), tiers }, given];
 }
 
 /** The change that multiplies the limits of a key, or of all keys. @param {any} row @param {any} subject @param {number} factor @param {string} [tier] */

@@ -1,7 +1,8 @@
 // Slots and waiting requests of keys, by process.
+import { currentSlots } from './key-facts.js';
 import { html } from './lib.js';
 import { Key, useFold, whyUncounted } from './parts.js';
-import { useApp } from './state.js';
+import { app, useApp } from './state.js';
 import { count, keyText, many, printable, span } from './text.js';
 
 /** A process with slots or waiting requests of a key. @param {any} process */
@@ -13,9 +14,21 @@ function processLine({ host, pid, slots, heldMs, waiting, waitedMs }) {
   </div>`;
 }
 
+/** The processes of a limiter that may have ended, in words. Their slots are free when the leases end. @param {string} name */
+function silentText(name) {
+  const silent = (app.parts.instances ?? []).filter(
+    (/** @type {any} */ each) => each.silentMs > 0 && each.names.includes(name),
+  );
+  const texts = silent.map(
+    (/** @type {any} */ { host, pid, silentMs }) =>
+      `${printable(host)} ${pid} is silent for ${span(silentMs)}`,
+  );
+  return texts.length > 0 ? `: ${texts.join(', ')}` : '';
+}
+
 /** The processes with slots of a key, and slots without a process. @param {any} props */
-export function SlotUse({ processes, uncounted, freeAfterMs }) {
-  return html`${processes.map(processLine)}${uncounted > 0 && html`<div class="warn">${many(uncounted, 'slot')} counted by no process: taken just now, or its process ended (then free in ${span(freeAfterMs)} at the latest)</div>`}`;
+export function SlotUse({ name, processes, uncounted, freeAfterMs }) {
+  return html`${processes.map(processLine)}${uncounted > 0 && html`<div class="warn">${many(uncounted, 'slot')} counted by no process: taken just now, or its process ended${silentText(name)} (then free in ${span(freeAfterMs)} at the latest)</div>`}`;
 }
 
 /** @param {any} key */
@@ -41,22 +54,24 @@ export function Slots({
             ${!value ? (error ? 'Unknown.' : 'Searching keys …') : isUnknown ? 'Unknown: the limits depend on the request.' : isCut ? 'None among the keys that a search of two seconds reads.' : 'No slot is in use.'}
           </p>`
         : html`<ul class="list slots">
-              ${shown.map(
-                (/** @type {any} */ each) =>
-                  html`<li>
-                    <div>
-                      <${Key}
-                        of=${each.key}
-                        dimension=${each.dimension}
-                      />${each.policy && html`<span class="quiet"><b>${count(each.used)} of ${count(each.limit)}</b> ${printable(each.policy)}${each.tier ? ` in tier ${printable(each.tier)}` : ''}</span>`}${each.within ? html` <span class="quiet">within ${keyText(each.within)}</span>` : ''}
-                      <${SlotUse}
-                        processes=${keys.filter((/** @type {any} */ own) => idOf(own) === idOf(each))}
-                        uncounted=${each.uncounted}
-                        freeAfterMs=${each.freeAfterMs}
-                      />
-                    </div>
-                  </li>`,
-              )}
+              ${shown.map((/** @type {any} */ one) => {
+                const processes = keys.filter((/** @type {any} */ own) => idOf(own) === idOf(one));
+                const each = one.policy ? currentSlots(one, processes) : one;
+                return html`<li>
+                  <div>
+                    <${Key}
+                      of=${each.key}
+                      dimension=${each.dimension}
+                    />${each.policy && html`<span class="quiet"><b>${count(each.used)} of ${count(each.limit)}</b> ${printable(each.policy)}${each.tier ? ` in tier ${printable(each.tier)}` : ''}</span>`}${each.within ? html` <span class="quiet">within ${keyText(each.within)}</span>` : ''}
+                    <${SlotUse}
+                      name=${row.name}
+                      processes=${processes}
+                      uncounted=${each.uncounted}
+                      freeAfterMs=${each.freeAfterMs}
+                    />
+                  </div>
+                </li>`;
+              })}
             </ul>
             ${more}${(isCut || isCountCut) && html`<p class="quiet">There may be more: a search reads keys for two seconds, and each process reports 20 keys.</p>`}`
     }

@@ -1,4 +1,4 @@
-// The state that the server sends, the connection to the server, and requests.
+// The state that the server sends, and requests.
 import { addressOf } from './address.js';
 import { useEffect, useState } from './lib.js';
 
@@ -8,17 +8,20 @@ import { useEffect, useState } from './lib.js';
  * @property {{ by: string, flags: string[] | null } | null} me the operator, or null for a page that changes nothing
  * @property {string} title
  * @property {boolean} hideKeys
- * @property {string} link the connection: connecting, live, polling, or lost
+ * @property {string} link the connection: connecting, live, polling, lost, or ended with the session
  * @property {boolean} isLoaded
- * @property {string} error
+ * @property {number} heardAt the time of the last update, ms since 1970
+ * @property {string} error the reason why updates do not arrive
  * @property {any} change the change in the open dialog
  * @property {any[]} notes the results of changes, the newest last
+ * @property {any[]} openNotes those that are shown
  */
 
 /** @type {App} */
 export const app = {
   ...{ parts: {}, me: null, title: '', hideKeys: false },
-  ...{ link: 'connecting', isLoaded: false, error: '', change: null, notes: [] },
+  ...{ link: 'connecting', isLoaded: false, heardAt: 0, error: '', change: null },
+  ...{ notes: [], openNotes: [] },
 };
 
 /** @type {Set<() => void>} */
@@ -45,109 +48,49 @@ export function useApp() {
   return app;
 }
 
-/** Takes an update of the server. @param {any} update */
-function take(update) {
-  const { full, set, gone } = update;
-  const kept = full ? {} : app.parts;
-  app.parts = { ...kept, ...set };
-  for (const name of gone) delete app.parts[name];
-  if (full) Object.assign(app, { me: update.me, title: update.title, hideKeys: update.hideKeys });
-  app.isLoaded ||= full;
-  app.error = '';
-  changed();
-}
-
-const POLL_MS = 3000;
-const SILENCE_MS = 12_000;
-const RETRY_STREAM_MS = 60_000;
-
-/** @type {EventSource | undefined} */
-let source;
-/** @type {ReturnType<typeof setTimeout> | undefined} */
-let silence;
-/** @type {ReturnType<typeof setTimeout> | undefined} */
-let polling;
-
-/** @param {string} link */
-function setLink(link) {
-  if (app.link === link) return;
-  app.link = link;
-  changed();
-}
-
-/** Reads the stream. If it stays silent, as behind a proxy that collects responses, the page polls. */
-export function connect() {
-  disconnect();
-  source = new EventSource(addressOf('api/stream', location));
-  const listen = () => {
-    clearTimeout(silence);
-    silence = setTimeout(poll, SILENCE_MS);
-  };
-  listen();
-  source.onmessage = ({ data }) => {
-    clearTimeout(silence);
-    take(JSON.parse(data));
-    setLink('live');
-  };
-  // The server ends each stream after some minutes, to see the session again.
-  source.addEventListener('end', connect);
-  source.onerror = () => {
-    setLink('lost');
-    // The browser connects again by itself, unless the server refused.
-    if (source?.readyState === EventSource.CLOSED) void poll();
-    else listen();
-  };
-}
-
-export function disconnect() {
-  source?.close();
-  source = undefined;
-  clearTimeout(silence);
-  clearTimeout(polling);
-}
-
-async function poll() {
-  source?.close();
-  source = undefined;
-  clearTimeout(silence);
-  const startedAt = Date.now();
-  const again = async () => {
-    if (Date.now() - startedAt > RETRY_STREAM_MS) return connect();
-    try {
-      take(await get('api/now'));
-      setLink('polling');
-    } catch (error) {
-      app.error = /** @type {Error} */ (error).message;
-      setLink('lost');
-    }
-    polling = setTimeout(again, POLL_MS);
-  };
-  await again();
-}
-
 const token = () => /(?:^|; )headgate-dashboard-token=([\w-]+)/.exec(document.cookie)?.[1] ?? '';
+
+/** Whether the visitor has to log in. @param {Response} response */
+export const isRefusal = (response) =>
+  response.redirected || response.status === 401 || response.status === 403;
 
 /** @param {Response} response */
 async function read(response) {
   const text = await response.text();
+  const isRefused = isRefusal(response);
   let body;
   try {
     body = JSON.parse(text);
   } catch {
     // A proxy or a login page answered in place of the dashboard.
-    throw new Error(
-      response.redirected || response.status === 401 || response.status === 403
-        ? 'Your session has ended. Reload the page.'
-        : `The server answered with status ${response.status}.`,
-    );
+    body = isRefused ? { error: 'Your session has ended. Reload the page.' } : undefined;
   }
-  if (!response.ok)
-    throw new Error(body.error ?? body.detail ?? `The server answered with status ${response.status}.`);
-  return body;
+  if (response.ok && body !== undefined && body.error === undefined) return body;
+  const message = body?.error ?? body?.detail ?? `The server answered with status ${response.status}.`;
+  throw Object.assign(new Error(message), { isRefused });
 }
 
-/** @param {string} path @returns {Promise<any>} */
-export const get = async (path) => read(await fetch(addressOf(path, location), { cache: 'no-store' }));
+/** The longest time for an answer, ms. A process that hangs would leave a question open forever. */
+const ANSWER_MS = 30_000;
+
+/** @param {string} path @param {number} [timeoutMs] @returns {Promise<any>} */
+export const get = async (path, timeoutMs = ANSWER_MS) =>
+  read(
+    await answered(
+      fetch(addressOf(path, location), { cache: 'no-store', signal: AbortSignal.timeout(timeoutMs) }),
+      timeoutMs,
+    ),
+  );
+
+/** An answer, or an error in words. @param {Promise<Response>} response @param {number} timeoutMs */
+export const answered = (response, timeoutMs) =>
+  response.catch((error) => {
+    throw new Error(
+      error.name === 'TimeoutError'
+        ? `The server has not answered within ${timeoutMs / 1000} s.`
+        : 'The server cannot be reached.',
+    );
+  });
 
 /** The text of a file. @param {string} path */
 export async function getText(path) {

@@ -1,5 +1,6 @@
 // The tenants of a shared limit.
 import { Bar } from './charts.js';
+import { withRates } from './key-facts.js';
 import { html } from './lib.js';
 import { Key, Unknown, useFold } from './parts.js';
 import { causeText, count, endOf, percent, printable, rate } from './text.js';
@@ -18,8 +19,8 @@ function answerOf({ allowed, policy, denying, reason, ...end }) {
 }
 
 /** @param {any} props */
-export function Tenants({ rows, why }) {
-  const { shown, more } = useFold(rows, 4);
+export function Tenants({ rows, keys, why }) {
+  const { shown, more } = useFold(withRates(rows, keys), 4);
   return html`<h3>Tenants <span class="quiet">${count(rows.length)}</span></h3>
     <table class="keys">
       <thead>

@@ -58,7 +58,7 @@ export function span(ms) {
 
 /** The end of a denial. A lease is renewed while its process lives, so its end is not that of the denial. @param {any} denial */
 export function endOf({ retryAfterMs, lacksSlots }) {
-  if (!lacksSlots && retryAfterMs === 0) return 'over: a cost of 1 is admitted';
+  if (!lacksSlots && retryAfterMs === 0) return 'may pass now, at a cost of 1';
   if (!lacksSlots) return retryAfterMs ? `for ${span(retryAfterMs)}` : '';
   const latest = retryAfterMs ? `, in ${span(retryAfterMs)} at the latest if its process died` : '';
   return `until a slot is returned${latest}`;
@@ -101,4 +101,21 @@ const REASONS = /** @type {Record<string, string>} */ ({
 export function causeText({ name, isReason }) {
   if (isReason) return REASONS[name] ?? printable(name);
   return name === 'default' ? '' : `by ${printable(name)}`;
+}
+
+/** The limits of an override. @param {any} change @returns {string} */
+export function limitsText(change) {
+  if (change === undefined || change === null) return '';
+  if (typeof change === 'string') return printable(change);
+  if (typeof change === 'number') return span(change);
+  if (Array.isArray(change)) return printable(change.join(', '));
+  if (typeof change !== 'object') return printable(String(change));
+  if (typeof change.tier === 'string' && Object.keys(change).length === 1)
+    return `tier ${printable(change.tier)}`;
+  if (Array.isArray(change.policies)) return printable(change.policies.join(', '));
+  const entries = Object.entries(change).map(([name, value]) => {
+    const text = value === false ? 'off' : typeof value === 'object' ? limitsText(value) : String(value);
+    return `${name} ${text}`;
+  });
+  return printable(entries.join(', '));
 }

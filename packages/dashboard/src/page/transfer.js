@@ -1,9 +1,10 @@
 // Export and import of bans and overrides, as lines that the command line writes and reads.
 import { html, useEffect } from './lib.js';
 import { policyParts, shellWord } from './command.js';
-import { Act, Key, limitsText, Problem } from './parts.js';
-import { app, changed, getText, post } from './state.js';
-import { count, many, printable, span } from './text.js';
+import { addNote } from './notes.js';
+import { Act, Key, Problem } from './parts.js';
+import { app, getText, post } from './state.js';
+import { count, limitsText, many, printable, span } from './text.js';
 import { MAX_UNDONE } from './undo.js';
 
 /** The most lines that are shown. */
@@ -35,8 +36,7 @@ async function save(kind, name) {
     text = `The export failed: ${/** @type {Error} */ (error).message}`;
   }
   const line = !store || command.includes(undefined) ? '' : `${command.join(' ')} > ${kind}.jsonl`;
-  app.notes = [...app.notes.slice(-2), { id: Date.now(), text, warnings: [], entries: [], line }];
-  changed();
+  addNote({ text, warnings: [], entries: [], line });
 }
 
 /** The buttons that export and import. @param {any} props */

@@ -1,0 +1,78 @@
+// The keys of all limiters: those that are denied now, and the busiest.
+import { html } from './lib.js';
+import { Cause, Key, Unknown, useFold } from './parts.js';
+import { endOf, keyText, printable, rate } from './text.js';
+
+/** The keys of all limiters that are denied now. @param {any} props */
+export function DeniedKeys({ rows }) {
+  const { shown, more } = useFold(rows, 4);
+  if (rows.length === 0) return null;
+  return html`<h3>Denied keys <span class="quiet">of all limiters, in the last seconds</span></h3>
+    <table class="log denied-keys">
+      <thead>
+        <tr>
+          <th scope="col">Key</th>
+          <th scope="col">Limiter</th>
+          <th scope="col" class="number">Denied/s</th>
+          <th scope="col">Cause</th>
+          <th scope="col">End</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${shown.map(
+          (/** @type {any} */ each) =>
+            html`<tr>
+              <td data-label="Key">
+                <${Key}
+                  of=${each.key}
+                  dimension=${each.dimension}
+                />${each.within ? html` <span class="quiet">within ${keyText(each.within)}</span>` : ''}
+              </td>
+              <td data-label="Limiter">${printable(each.name)}</td>
+              <td class="number" data-label="Denied/s"><b class="bad">${rate(each.denied)}</b></td>
+              <td data-label="Cause">
+                <${Cause} of=${each} />
+              </td>
+              <td data-label="End">
+                ${each.retryAfterMs !== null || each.lacksSlots ? endOf(each) : each.isJudged ? html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />` : html`<span class="quiet">reading …</span>`}
+              </td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${more}`;
+}
+
+/** The keys of all limiters with most requests, as far as each limiter reports its busiest keys. @param {any} props */
+export function BusyKeys({ rows }) {
+  const { shown, more } = useFold(rows, 4);
+  if (rows.length === 0) return null;
+  return html`<h3>Busiest keys <span class="quiet">of all limiters, in the last seconds</span></h3>
+    <table class="log busy-keys">
+      <thead>
+        <tr>
+          <th scope="col">Key</th>
+          <th scope="col">Limiter</th>
+          <th scope="col" class="number">Requests/s</th>
+          <th scope="col" class="number">Denied/s</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${shown.map(
+          (/** @type {any} */ each) =>
+            html`<tr>
+              <td data-label="Key">
+                <${Key}
+                  of=${each.key}
+                  dimension=${each.dimension}
+                />${each.within ? html` <span class="quiet">within ${keyText(each.within)}</span>` : ''}
+              </td>
+              <td data-label="Limiter">${printable(each.name)}</td>
+              <td class="number" data-label="Requests/s">${rate(each.admitted + each.denied)}</td>
+              <td class="number" data-label="Denied/s">${rate(each.denied)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${more}`;
+}
