@@ -8,7 +8,7 @@ import { Failure } from './outage.js';
 import { Past } from './past.js';
 import { SlotUse } from './slots.js';
 import { post, useAnswer, useApp } from './state.js';
-import { count, endOf, many, percent, printable, shortened, span } from './text.js';
+import { count, endOf, many, otherDenial, percent, printable, shortened, span } from './text.js';
 
 /** @param {string} key @param {string | undefined} by */
 const keyPath = (key, by) =>
@@ -128,8 +128,13 @@ function Verdict({ views }) {
         ? 'No limiter is known'
         : tiers.length > 0
           ? open
-          : admitted;
-  const mood = denied.length > 0 ? 'verdict bad' : tiers.length > 0 ? 'verdict' : 'verdict good';
+          : (otherDenial(likely) ?? admitted);
+  const mood =
+    denied.length > 0
+      ? 'verdict bad'
+      : tiers.length > 0 || otherDenial(likely) !== undefined
+        ? 'verdict'
+        : 'verdict good';
   return html`<p class=${mood} role="status"><i class="dot" aria-hidden="true"></i> ${text}</p>`;
 }
 
