@@ -29,6 +29,7 @@ export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.
 export type { History, HistoryOptions, LimiterHistory, Outage } from './admin/history.js';
 export { banCauseOf, type KeyView, type ProcessQueue, type SlotUse } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
+export type { OtherDenial } from './admin/denied-now.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
 export { kindOfHash, type Hash, type Whose } from './admin/owners.js';

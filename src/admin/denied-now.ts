@@ -12,6 +12,16 @@ export interface RecentDenial {
   readonly isTotal: boolean;
 }
 
+/** The newest denial of a key's requests because of a key of another dimension, as processes counted it. */
+export interface OtherDenial {
+  /** The policy that denied. Absent for denials by anything else. */
+  readonly policy?: string;
+  /** The reason of a denial by no policy: `decision.reason`, such as `'banned'`. */
+  readonly reason?: string;
+  /** The dimension of the key that was denied. */
+  readonly dimension: string;
+}
+
 /** The decisions on a key in one message of a process. */
 interface Seen {
   /** The time at which the first of the decisions may have been made, by the store's clock. */
@@ -20,7 +30,7 @@ interface Seen {
   readonly counts: Readonly<CountedKey>;
 }
 
-/** The age up to which a denial shows the tier of a key, ms. A customer may change its tier. */
+/** The age of the denials, ms. A customer may change its tier. */
 const MAX_AGE_MS = 10_000;
 
 /** The time between two messages of a process, ms. */
@@ -46,20 +56,43 @@ export class DeniedNow {
    * or ended meanwhile, because other limits denied the key then.
    */
   async of(whose: Whose): Promise<RecentDenial | undefined> {
-    // A user without permission for the counts still gets the verdicts.
-    this.#recent ??= this.#state.counts?.read().catch(() => undefined) ?? Promise.resolve(undefined);
-    const recent = await this.#recent;
+    const recent = await this.#read();
     if (!recent) return undefined;
     const { now } = recent;
-    const seen = this.#seenOf(recent, whose.name).get(idOf(whose)) ?? [];
+    // A denial because of another key shows nothing about the limits of this one.
+    const seen = this.#seenOf(recent, whose).filter(
+      ({ counts: [admitted, , , , deniedFor] }) => admitted > 0 || deniedFor === undefined,
+    );
     const newest = Math.max(...seen.map(({ at }) => at));
     const last = seen.filter(({ at }) => at > newest - SECOND_MS);
-    const denial = last.find(({ counts: [, denied, policy] }) => denied > 0 && typeof policy === 'string');
+    const denial = last.find(
+      ({ counts: [, denied, policy, , deniedFor] }) =>
+        denied > 0 && typeof policy === 'string' && deniedFor === undefined,
+    );
     if (!denial) return undefined;
     const { name } = whose;
     if (typeof name === 'string' && denial.from < (await this.#changedAt(name, now)) + CHANGE_MS)
       return undefined;
     return { policy: denial.counts[2]!, isTotal: last.every(({ counts: [admitted] }) => admitted === 0) };
+  }
+
+  /** The newest denial of a key's requests, if it was because of a key of another dimension. */
+  async forOther(whose: Whose): Promise<OtherDenial | undefined> {
+    const recent = await this.#read();
+    const [newest] = recent
+      ? this.#seenOf(recent, whose)
+          .filter(({ counts: [, denied] }) => denied > 0)
+          .sort((a, b) => b.at - a.at)
+      : [];
+    const [, , policy, reason, dimension] = newest?.counts ?? [];
+    if (dimension === undefined) return undefined;
+    if (typeof policy === 'string') return { policy, dimension };
+    return { ...(typeof reason === 'string' && { reason }), dimension };
+  }
+
+  /** A user without permission for the counts still gets the verdicts. */
+  #read(): Promise<RecentCounts | undefined> {
+    return (this.#recent ??= this.#state.counts?.read().catch(() => undefined) ?? Promise.resolve(undefined));
   }
 
   #changedAt(name: string, now: number): Promise<number> {
@@ -74,7 +107,11 @@ export class DeniedNow {
     return changedAt;
   }
 
-  #seenOf({ now, counts }: RecentCounts, name: Whose['name']): ReadonlyMap<string, readonly Seen[]> {
+  #seenOf(recent: RecentCounts, whose: Whose): readonly Seen[] {
+    return this.#seenIn(recent, whose.name).get(idOf(whose)) ?? [];
+  }
+
+  #seenIn({ now, counts }: RecentCounts, name: Whose['name']): ReadonlyMap<string, readonly Seen[]> {
     // The name may be a hash.
     const limiter = JSON.stringify(name);
     const known = this.#seen.get(limiter);

@@ -49,9 +49,11 @@ export interface LimiterHistory {
   readonly reasons: Readonly<Record<string, readonly number[]>>;
   /**
    * The use of each policy: for every minute, the number of uses that reached each of the `USE_LEVELS`, and then the number of those that were
-   * denied. A use is a key in a window; each process counts it, once for each level.
+   * denied. A use is a key in a window. Use of sliding windows and buckets that lasts into the next window is a new one in each process.
    */
   readonly use: Readonly<Record<string, readonly (readonly number[])[]>>;
+  /** The admitted units of each policy, by all processes. Refunds do not lower them. */
+  readonly units: Readonly<Record<string, readonly number[]>>;
 }
 
 export function historyFunctions({ state }: Context) {
@@ -104,6 +106,7 @@ function historyOf(name: string, minutes: readonly MinuteCounts[]): LimiterHisto
     degraded: minutes.map(({ degraded }) => degraded),
     policies: byName(minutes, 'policies', 0),
     reasons: byName(minutes, 'reasons', 0),
+    units: byName(minutes, 'units', 0),
     use: byName<readonly number[], 'use'>(minutes, 'use', NO_USE),
   };
 }

@@ -4,6 +4,7 @@ import { ofLimiter } from '../limiter/decision.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { cannotBan } from './ban-scope.js';
 import { warnings } from './context.js';
+import type { OtherDenial } from './denied-now.js';
 import { statesOf, type PolicyVerdict } from './finds.js';
 import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
@@ -75,6 +76,11 @@ export interface KeyView {
   readonly banReason: string | null;
   /** The override that applies: the key's own, or that of all keys. */
   readonly override: AppliedOverride | null;
+  /**
+   * The newest denial of the key's requests in the last 10 seconds, if it was because of a key of another dimension, such as an address. Such a
+   * key is `allowed` by its own limits. Absent without one, and if no store counts.
+   */
+  readonly deniedLately?: OtherDenial;
   /** Whether the store has any state of the key. False for a mistyped name, key or policy, and for a key that was not charged lately. */
   readonly stored: boolean;
   /** Whether a limiter of this name is known. */

@@ -4,6 +4,7 @@ import { compilePolicies } from '../contract/compile-policies.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } from './context.js';
+import { withDeniedLately } from './denied-lately.js';
 import { DeniedNow } from './denied-now.js';
 import { outlook, type KeyView } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
@@ -87,10 +88,15 @@ export function keyFunctions({ state }: Context) {
       });
 
     const isCounted = (scope: string): boolean => isCountedIn(published.scopes.get(scope) ?? []) ?? true;
-    const withUse = (views: readonly KeyView[]) => withSlotUse(state, views, isCounted);
+    const denied = new DeniedNow(state);
+    const finished = async (judged: readonly Judged[]): Promise<KeyView[]> => {
+      const views = await withLikely(state, denied, judged);
+      return withSlotUse(state, await withDeniedLately(state, published, denied, views), isCounted);
+    };
 
     const withState = async (scope: string, limits: Limits | undefined) => {
-      const found = limits || published.scopes.has(scope) ? [] : await statesOf(state, typed, { name: scope, signal });
+      const found =
+        limits || published.scopes.has(scope) ? [] : await statesOf(state, typed, { name: scope, signal });
       return { limits, stored: found.some(({ dimension }) => dimension === typed.dimension) };
     };
 
@@ -114,7 +120,7 @@ export function keyFunctions({ state }: Context) {
           : tenancies.length > 0
             ? []
             : [{ name, dimension, tier, ...(await withState(name, known && ofTier(known, name, tier))) }];
-      return withUse(await withLikely(state, await Promise.all([...own, ...tenancies].map(viewOf))));
+      return finished(await Promise.all([...own, ...tenancies].map(viewOf)));
     }
     soleKeyOf(given, options);
     const places = placesIn(published);
@@ -129,7 +135,7 @@ export function keyFunctions({ state }: Context) {
       if (tier !== undefined && place.tier !== undefined && place.tier !== tier) continue;
       views.push(await orUnanswered(place));
     }
-    return withUse(await withLikely(state, views));
+    return finished(views);
   }
 
   return { key };
@@ -143,12 +149,11 @@ function soleKeyOf(given: string, options: KeyOptions): void {
 }
 
 /** Marks the tiers that requests of the key may have: of those whose weight the tenant brought, or of all, those that `likelyTiers` finds. */
-async function withLikely(state: State, all: readonly Judged[]): Promise<KeyView[]> {
+async function withLikely(state: State, denied: DeniedNow, all: readonly Judged[]): Promise<KeyView[]> {
   const placeOf = ({ view: { name, dimension, within } }: Judged): string =>
     JSON.stringify([name, dimension, within]);
   const places = new Map<string, Judged[]>();
   for (const each of all) if (!places.get(placeOf(each))?.push(each)) places.set(placeOf(each), [each]);
-  const denied = new DeniedNow(state);
   const denialOf = async (tiers: readonly Judged[]) => {
     const { text } = state.counts ?? {};
     const [{ view }] = tiers as [Judged];

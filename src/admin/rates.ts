@@ -15,7 +15,7 @@ export interface Rates {
 
 /** The decisions by one key per second. */
 export interface KeyRates extends Rates {
-  /** The key of the deciding policy. */
+  /** The key, by any dimension of the limiter's policies. */
   readonly key: string | Hash;
   /** The dimension of the key. Absent for the default dimension. */
   readonly dimension?: string;
@@ -25,6 +25,8 @@ export interface KeyRates extends Rates {
   readonly policy?: string;
   /** The reason of the last denial if no policy denied: `decision.reason`, such as `'banned'` or `'wait-timeout'`. */
   readonly reason?: string;
+  /** The dimension of the key that the last denial was for, if it was another key of the same request: such a key is not denied itself. */
+  readonly deniedFor?: string;
 }
 
 /** The decisions of one limiter per second. */
@@ -89,7 +91,7 @@ class Sums {
   readonly #admitted: number[];
   readonly #denied: number[];
   /** The policy that denied last, or the reason if no policy denied. */
-  cause: Pick<KeyRates, 'policy' | 'reason'> | undefined;
+  cause: Pick<KeyRates, 'policy' | 'reason' | 'deniedFor'> | undefined;
 
   constructor(spans: number) {
     this.#admitted = Array<number>(spans).fill(0);
@@ -162,11 +164,11 @@ export class LimiterSums {
     for (const [policy, denied] of Object.entries(policies))
       this.#policies.of(policy).add(0, denied, weights);
     for (const [reason, denied] of Object.entries(reasons)) this.#reasons.of(reason).add(0, denied, weights);
-    for (const [text, [admitted, denied, policy, reason]] of Object.entries(keys)) {
+    for (const [text, [admitted, denied, policy, reason, deniedFor]] of Object.entries(keys)) {
       const sums = this.#keys.of(text);
       sums.add(admitted, denied, weights);
       // The newest counts come first.
-      sums.cause ??= causeIn(policy ?? undefined, reason);
+      sums.cause ??= causeIn(policy, reason, deniedFor);
     }
   }
 
@@ -201,9 +203,14 @@ export class LimiterSums {
   }
 }
 
-function causeIn(policy?: string, reason?: string): Sums['cause'] {
-  if (policy !== undefined) return { policy };
-  return reason === undefined ? undefined : { reason };
+function causeIn(
+  policy: string | null | undefined,
+  reason?: string | null,
+  deniedFor?: string,
+): Sums['cause'] {
+  const other = deniedFor === undefined ? {} : { deniedFor };
+  if (typeof policy === 'string') return { policy, ...other };
+  return typeof reason === 'string' ? { reason, ...other } : undefined;
 }
 
 type Order = (a: Rates, b: Rates) => number;

@@ -33,10 +33,15 @@ export function withoutPlaces(rates: readonly KeyRates[]): KeyRates[] {
   return [...rows.values()].map((own): KeyRates => {
     const [first] = own;
     if (own.length === 1) return first!;
-    const { within: _, policy: __, reason: ___, ...row } = first!;
+    const { within: _, policy: __, reason: ___, deniedFor: ____, ...row } = first!;
     const denying = [...own].sort(byDenials).find(({ policy, reason }) => policy ?? reason);
-    const { policy, reason } = denying ?? {};
-    return { ...row, ...sumOf(own), ...(policy !== undefined && { policy }), ...(reason && { reason }) };
+    const { policy, reason, deniedFor } = denying ?? {};
+    return {
+      ...{ ...row, ...sumOf(own) },
+      ...(policy !== undefined && { policy }),
+      ...(reason && { reason }),
+      ...(deniedFor && { deniedFor }),
+    };
   });
 }
 

@@ -121,7 +121,34 @@ for (const [kind, open] of Object.entries(places))
       expect(account).to.include({ dimension: 'account', count: 2 });
       const [banned] = await place.admin.denials('10.0.0.9', { name: 'api' });
       expect(banned!.minutes[0]).to.include({ reason: 'banned' }).and.not.have.property('policy');
-      expect(await place.admin.denials('10.0.0.0')).to.deep.equal([]);
+      const all = await Promise.all([0, 1, 2].map((i) => place.admin.denials(`10.0.0.${i}`)));
+      // The address of a denied request was denied with the account, by a policy of the account.
+      expect(all.map((past) => past.map(({ minutes: [each] }) => each!.policy)).sort()).to.deep.equal([
+        [],
+        ['account'],
+        ['account'],
+      ]);
+    });
+
+    it('shows a key that is denied only with the key of another dimension', async () => {
+      for (let i = 0; i < 3; i++) await limiter.consume({ key: `203.0.113.${i}`, account: 'eve' });
+      await until(async () => (await place.admin.key('203.0.113.2'))[0]?.deniedLately !== undefined);
+      const views = await place.admin.key('203.0.113.2', { name: 'api' });
+      expect(views).to.have.length(1);
+      expect(views[0]).to.include({ allowed: true, reason: null });
+      expect(views[0]!.deniedLately).to.deep.equal({ policy: 'account', dimension: 'account' });
+      const [first] = await place.admin.key('203.0.113.0', { name: 'api' });
+      expect(first).to.not.have.property('deniedLately');
+      const [eve] = await place.admin.key('eve', { name: 'api', dimension: 'account' });
+      expect(eve).to.include({ allowed: false }).and.not.have.property('deniedLately');
+      const [past] = await place.admin.denials('203.0.113.2');
+      expect(past).to.include({ key: '203.0.113.2', dimension: 'key', count: 1 });
+      await limiter.ban('203.0.113.9', '1h');
+      await limiter.consume({ key: '203.0.113.9', account: 'ada' });
+      const viewOfAda = async () =>
+        (await place.admin.key('ada', { name: 'api', dimension: 'account' }))[0]!.deniedLately;
+      await until(async () => (await viewOfAda()) !== undefined);
+      expect(await viewOfAda()).to.deep.equal({ reason: 'banned', dimension: 'key' });
     });
   });
 

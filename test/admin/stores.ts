@@ -14,6 +14,8 @@ export interface Place {
   readonly admin: Admin;
   /** Another interface to the same state, as in another process. */
   again(options?: AdminOptions): Admin;
+  /** Another store on the same state, as in another process. Absent in memory. */
+  another?(): Promise<Store>;
   close(): Promise<void>;
 }
 
@@ -75,6 +77,7 @@ async function onSqlite(): Promise<Place> {
       others.push(other);
       return other;
     },
+    another: async () => storeOn(path),
     async close() {
       for (const other of others) await other.close();
       await store.close?.();
@@ -90,6 +93,7 @@ async function onRedis(): Promise<Place> {
     store,
     admin: createAdmin(store),
     again: (options) => createAdmin(clients.redis, { prefix, ...options }),
+    another: async () => redisStore(clients.redis, { prefix, publish: '10ms', localDenials: false }),
     async close() {
       await store.close?.();
       for (const key of await clients.redis.keys(`${prefix}:*`)) await clients.redis.del(key);
@@ -116,7 +120,7 @@ const MOST_MS = 30_000;
 export async function until(isTrue: () => Promise<boolean>): Promise<void> {
   const end = performance.now() + MOST_MS;
   while (!(await isTrue())) {
-    if (performance.now() > end) throw new Error(`30 s later still not: ${isTrue}`);
+    if (performance.now() > end) throw new Error(`30 s later still not: ${isTrue.toString()}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

@@ -92,9 +92,55 @@ describe('traffic', () => {
     ).to.deep.equal([
       ['ada', 'account', 'login', undefined],
       ['banned', 'account', undefined, 'banned'],
-      ['10.0.1.1', undefined, undefined, undefined],
+      ['10.0.2.2', undefined, undefined, 'banned'],
     ]);
+    expect(api!.keys.map(({ deniedFor }) => deniedFor)).to.deep.equal([undefined, undefined, 'account']);
     expect(api!.reasons).to.deep.equal([{ reason: 'banned', denied: 1 }]);
+  });
+
+  it('a request counts for its key in each dimension, and once for the limiter', async () => {
+    const limiter = createLimiter({
+      policies: [
+        { name: 'minute', limit: 12, window: '1m' },
+        { name: 'address', limit: 60, window: '1m', by: 'address' },
+      ],
+    });
+    // One address with nine keys, 18 requests a second.
+    const second = async () => {
+      const sent: Key[] = [];
+      for (let i = 0; i < 18; i++) sent.push({ key: `mal${1 + (i % 9)}`, address: '203.0.113.66' });
+      return Promise.all(sent.map((key) => limiter.consume(key)));
+    };
+    const seconds: Decision[][] = [];
+    for (let i = 0; i < 6; i++) seconds.push(await second());
+    await write({ seconds });
+    const [api] = (await admin.traffic({ keys: 20 })).limiters;
+    expect(api!.admitted + api!.denied).to.be.closeTo(18, 0.1);
+    const [address, ...keys] = api!.keys;
+    expect(address).to.include({ key: '203.0.113.66', dimension: 'address', policy: 'address' });
+    expect(address!.admitted + address!.denied).to.be.closeTo(18, 0.1);
+    expect(keys).to.have.length(9);
+    for (const each of keys) {
+      expect(each.admitted + each.denied, each.key as string).to.be.closeTo(2, 0.1);
+      expect(each).to.include({ policy: 'address', deniedFor: 'address' });
+    }
+  });
+
+  it('keys that are denied themselves are sent before any number of keys of one denied address', async () => {
+    const limiter = createLimiter({
+      policies: [
+        { name: 'minute', limit: 1, window: '1m' },
+        { name: 'address', limit: 100, window: '1m', by: 'address' },
+      ],
+    });
+    const sent: Key[] = [];
+    for (let i = 0; i < 1500; i++) sent.push({ key: `mal${i}`, address: '203.0.113.66' });
+    for (let i = 0; i < 15; i++)
+      for (let times = 0; times < 2; times++) sent.push({ key: `user${i}`, address: '10.0.0.1' });
+    await write({ seconds: [await Promise.all(sent.map((key) => limiter.consume(key)))] });
+    const { keys } = (await admin.traffic({ name: 'api', keys: 20 })).limiters[0]!;
+    const own = keys.filter(({ deniedFor, denied }) => denied > 0 && deniedFor === undefined);
+    expect(own.map(({ key }) => key)).to.include.members(['203.0.113.66', 'user0', 'user14']);
   });
 
   it('the busiest keys come first if they are asked for', async () => {

@@ -156,6 +156,21 @@ for (const [kind, open] of Object.entries(places))
       });
     });
 
+    it('judges no tier of a key by a denial of the key of another dimension', async () => {
+      const tiers = { free: ['cap=3/1h'], pro: ['many=100/1h', 'cap=2/1h by address'] };
+      const limiter = make({ name: 'shop', store: place.store, tiers });
+      await known('shop');
+      // The key was free before. As `pro`, its address is denied by a policy with the name of the policy of the tier `free`.
+      await limiter.consume({ key: 'dan' }, { tier: 'free', cost: 3 });
+      for (let i = 0; i < 4; i++) await limiter.consume({ key: 'dan', address: '10.0.0.1' }, { tier: 'pro' });
+      const views = () => place.admin.key('dan', { name: 'shop' });
+      await until(async () => (await views()).some((view) => view.deniedLately !== undefined));
+      expect((await views()).map(({ tier, likely }) => [tier, likely])).to.deep.equal([
+        ['free', true],
+        ['pro', true],
+      ]);
+    });
+
     it('judges a key by the states that it used, of buckets, too', async () => {
       const tiers = {
         free: ['token-bucket 10/1h burst 2', 'm=5/1h'],

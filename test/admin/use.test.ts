@@ -6,6 +6,7 @@ import type { CountedDecision } from '../../src/contract/announcement.js';
 import type { CountSink, MinuteFields } from '../../src/stores/counts/sink.js';
 import { escapeKey } from '../../src/stores/keys.js';
 import { Traffic } from '../../src/stores/counts/traffic.js';
+import { limiterOn } from '../support/stores.js';
 import { places, until, useLimiters, type Place } from './stores.js';
 
 const MINUTE = 60_000;
@@ -54,6 +55,49 @@ describe('the use of policies', () => {
       expect([...levels].sort((a, b) => b - a)).to.deep.equal(levels);
     });
 
+  // Each use is new in one process: that whose charge, or whose denial, reached the level.
+  for (const algorithm of [...ALGORITHMS, 'calendar'])
+    it(`counts a use once, however many processes decide: ${algorithm}`, async () => {
+      const now = Date.UTC(2026, 10, 10, 12);
+      const fields: MinuteFields[] = [];
+      const sink: CountSink = {
+        ...{ isPermitted: true, isReady: true, now: () => now },
+        write: (_, minutes) => void fields.push(minutes),
+      };
+      const processes = Array.from(
+        { length: 4 },
+        () => new Traffic(sink, { sample: 1, text: escapeKey }, new Set()),
+      );
+      const span = algorithm === 'calendar' ? 'month' : '1h';
+      const limiter = createLimiter({
+        store: memoryStore({ clock: () => now }),
+        ...{ name: 'api', policies: [`p=${algorithm} 100/${span}`] },
+      });
+      // Twenty keys with 5, 10 ... 100 units in turn by the processes, and one that is denied.
+      let turn = 0;
+      const consume = async (key: string, cost: number) => {
+        const decision = (await limiter.consume(key, { cost })) as CountedDecision;
+        processes[turn++ % 4]!.count('api', decision);
+      };
+      for (let i = 0; i < 20; i++)
+        for (let unit = 0; unit < 5 * (i + 1); unit += 5) await consume(`k${i}`, 5);
+      for (let i = 0; i < 8; i++) await consume('k19', 5);
+      for (const each of processes) {
+        each.flush(true);
+        each.close();
+      }
+      await limiter.close();
+      const sumOf = (field: string): number =>
+        fields.reduce((sum, each) => sum + (each.get('api')?.get(field) ?? 0), 0);
+      const known = USE_LEVELS.map(
+        (level) =>
+          Array.from({ length: 20 }, (_, i) => 5 * (i + 1)).filter((used) => used >= 100 * level).length,
+      );
+      expect(USE_LEVELS.map((_, i) => sumOf(`u${i}:p`))).to.deep.equal(known);
+      expect(sumOf(`u${USE_LEVELS.length}:p`)).to.equal(1);
+      expect(sumOf('cp')).to.equal(1050);
+    });
+
   for (const [kind, open] of Object.entries(places)) {
     describe(`on ${kind}`, () => {
       let place: Place;
@@ -71,7 +115,31 @@ describe('the use of policies', () => {
         const counts = use['p']![0]!.map((_, i) => sum(use['p']!.map((levels) => levels[i]!)));
         const known = USE_LEVELS.map((level) => (level <= 0.5 ? 3 : 2));
         expect(counts).to.deep.equal([...known, 2]);
+        expect(sum((await read())!.units['p'])).to.equal(20);
       });
+
+      if (kind !== 'memory')
+        it('has each use and each unit once, with several processes on one store', async () => {
+          const stores = await Promise.all([1, 2].map(() => place.another!()));
+          const options = { name: 'api', policies: ['p=fixed-window 100/1h'] };
+          const limiters = [make(options), ...stores.map((store) => limiterOn(store, options))];
+          let admitted = 0;
+          for (let i = 0; i < 30; i++)
+            for (const key of ['a', 'b', 'c']) {
+              const decision = await limiters[i % 3]!.consume(key, { cost: key === 'a' ? 4 : 1 });
+              if (decision.allowed) admitted += key === 'a' ? 4 : 1;
+            }
+          for (const each of limiters.slice(1)) await each.close();
+          for (const each of stores) await each.close?.();
+          const sum = (all: readonly number[] = []) => all.reduce((a, b) => a + b, 0);
+          const read = async () => (await place.admin.history()).limiters[0];
+          await until(async () => sum((await read())?.units['p']) >= admitted);
+          const { use, units } = (await read())!;
+          expect(sum(units['p'])).to.equal(160);
+          const counts = use['p']![0]!.map((_, i) => sum(use['p']!.map((levels) => levels[i]!)));
+          const known = USE_LEVELS.map((level) => (level <= 0.3 ? 3 : 1));
+          expect(counts).to.deep.equal([...known, 1]);
+        });
     });
   }
 });

@@ -44,10 +44,14 @@ class Books {
   /** The denials of a limiter by each policy that denies, or by the reason if there is no such policy. */
   readonly causes = new Map<string, Map<string, number>>();
 
-  add(name: string, key: string, { allowed, policy, reason, policies }: CountedDecision): void {
-    const id = `${name} ${key}`;
-    if (allowed) return void this.admitted.set(id, (this.admitted.get(id) ?? 0) + 1);
-    increment(this.denied, id, policy ?? `!${reason}`);
+  /** Books a decision for its keys. The first one represents the request in the sums of the limiter. */
+  add(name: string, keys: readonly string[], { allowed, policy, reason, policies }: CountedDecision): void {
+    for (const [i, key] of keys.entries()) {
+      const id = i === 0 ? `${name} ${key}` : `other ${name} ${key}`;
+      if (allowed) this.admitted.set(id, (this.admitted.get(id) ?? 0) + 1);
+      else increment(this.denied, id, policy ?? `!${reason}`);
+    }
+    if (allowed) return;
     const denying = policies.filter((each) => !each.allowed);
     for (const each of denying) increment(this.causes, name, each.name);
     if (denying.length === 0) increment(this.causes, name, `!${reason}`);
@@ -157,13 +161,12 @@ describe('counts against the books of a generator', function () {
             const key = random() < 0.3 ? 'often' : `10.0.0.${Math.floor(10 * random())}`;
             const account = random() < 0.4 ? { account: 'ada' } : {};
             const decision = (await api.consume({ key, ...account })) as CountedDecision;
-            // A denial belongs to the key of the dimension that denied it.
-            const isOfAccount = !decision.allowed && decision.policy === 'account';
-            books.add('api', isOfAccount ? 'account ada' : key, decision);
+            // A decision belongs to the key of each dimension.
+            books.add('api', 'account' in account ? [key, 'account ada'] : [key], decision);
           }
           for (let i = 0; i < 4; i++) {
             const key = `user:${Math.floor(3 * random())}`;
-            books.add('login', key, (await login.consume(key)) as CountedDecision);
+            books.add('login', [key], (await login.consume(key)) as CountedDecision);
           }
           await new Promise((resolve) => setTimeout(resolve, 45));
         }
@@ -209,6 +212,9 @@ describe('counts against the books of a generator', function () {
         const own = books.of('api often');
         expect(60 * often.denied).to.be.closeTo(own.denied, Math.max(3, TOLERANCE * own.denied));
         expect(60 * often.admitted).to.be.closeTo(own.admitted, 3);
+        const ada = rates.flatMap(({ keys }) => keys).find(({ dimension }) => dimension === 'account')!;
+        const known = books.of('other api account ada');
+        expect(60 * (ada.admitted + ada.denied)).to.be.closeTo(known.admitted + known.denied, 5);
       });
 
       it('admin.history: exactly', async () => {
@@ -245,7 +251,7 @@ describe('counts against the books of a generator', function () {
           }
         }
         const [account] = await place.admin.denials('ada', { dimension: 'account' });
-        expect(account!.count).to.equal(books.of('api account ada').denied);
+        expect(account!.count).to.equal(books.of('other api account ada').denied);
       });
 
       // The command line opens servers and files.
@@ -335,6 +341,7 @@ describe('counts against the books of a generator', function () {
 
         it('has nothing of a key that was never denied, or by another dimension', async () => {
           expect(await place.admin.denials('bob')).to.deep.equal([]);
+          expect(await shown('10.0.12.0')).to.have.length(1);
           expect(await place.admin.denials('ada', { dimension: 'account' })).to.deep.equal([]);
         });
       });

@@ -9,6 +9,7 @@ import { memoryStore, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { serverKinds, servers } from '../../../test/support/shared-servers.js';
 import { runs } from '../../../test/support/random.js';
+import { until } from '../../../test/admin/stores.js';
 import { clients, freshPrefix, limiterOn, TestClock } from '../../../test/support/stores.js';
 import { headgate, json, jsonLines, TELLING, told } from './cli.js';
 
@@ -54,6 +55,30 @@ for (const kind of serverKinds) {
       expect((await headgate(['peek', 'x', '--dimension', 'a b', ...of])).stderr).to.match(/--dimension/);
       await limiter.close();
       await store.close?.();
+    });
+
+    it('key names the limit of another key that denies the requests of a key', async () => {
+      const { limiter, where, store } = await open(byAccount);
+      for (let i = 0; i < 4; i++) await limiter.consume({ key: `10.0.0.${i}`, account: 'eve' });
+      const ask = () => json('key', '10.0.0.3', '--name', 'api', ...where);
+      type View = { allowed: boolean; deniedLately?: object };
+      await until(async () => ((await ask()) as View[])[0]?.deniedLately !== undefined);
+      const [view] = (await ask()) as View[];
+      expect(view).to.deep.include({
+        allowed: true,
+        deniedLately: { policy: 'account', dimension: 'account' },
+      });
+      const { stdout, code } = await headgate(['key', '10.0.0.3', '--name', 'api', ...where]);
+      expect(stdout).to.match(/its requests are denied by `account`, a limit of another key \(by account\)/);
+      expect(code).to.equal(0);
+      await until(async () => !(await past()).includes('No denial'));
+      expect(await past()).to.match(/10\.0\.0\.3 +account +1/);
+      await limiter.close();
+      await store.close?.();
+
+      async function past(): Promise<string> {
+        return (await headgate(['key', '10.0.0.3', '--at', '1s', '--name', 'api', ...where])).stdout;
+      }
     });
 
     it('reset names the charges of other dimensions and tenants, which stay', async () => {

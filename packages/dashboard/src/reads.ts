@@ -201,7 +201,7 @@ export class Reads {
   async #readUse(name: string): Promise<object> {
     const { minutes, limiters } = await this.#admin.history({ minutes: 60, name });
     const found = limiters.find((each) => each.name === name);
-    const { use = {}, policies = {}, reasons = {}, admitted = [], denied = [] } = found ?? {};
+    const { use = {}, units = {}, policies = {}, reasons = {}, admitted = [], denied = [] } = found ?? {};
     const sumOf = (counts: readonly number[]): number => counts.reduce((sum, each) => sum + each, 0);
     const first = admitted.findIndex((each, i) => each + denied[i]! > 0);
     const sumsOf = (byName: Readonly<Record<string, readonly number[]>>): Record<string, number> =>
@@ -220,6 +220,8 @@ export class Reads {
       use: Object.fromEntries(sums) as Record<string, number[]>,
       admitted: sumOf(admitted),
       denied: sumOf(denied),
+      /** The admitted units by policy. */
+      units: sumsOf(units),
       policies: sumsOf(policies),
       reasons: sumsOf(reasons),
     };

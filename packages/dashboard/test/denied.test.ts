@@ -8,9 +8,9 @@ import { sqliteStore } from 'headgate/sqlite';
 import { flagsOf } from '../src/flags.js';
 import { completed, hasLimits, multiplied } from '../src/page/plan.js';
 import { Now } from '../src/now.js';
-import { endOf } from '../src/page/text.js';
+import { endOf, otherDenial } from '../src/page/text.js';
 import { unitsAbove } from '../src/page/use.js';
-import { startPage, type Site } from './servers.js';
+import { startPage, tokenFields, type Site } from './servers.js';
 
 /** The first answer that is wanted. Counts arrive each second. */
 async function until<T>(ask: () => Promise<T>, isWanted: (answer: T) => boolean): Promise<T> {
@@ -50,6 +50,30 @@ describe('denied keys of the dashboard', () => {
   afterEach(async () => {
     await site.close();
     await limiter.close();
+  });
+
+  it('with a limit of another key are not simply admitted', async () => {
+    await start({ policies: ['minute=9/1h', 'address=2/1h by address'], ban: {} });
+    for (let i = 0; i < 4; i++) await limiter.consume({ key: `mal${i}`, address: '203.0.113.66' });
+    const headers = await tokenFields(site.url, 'ada');
+    const ask = async (key: string) => {
+      const response = await fetch(`${site.url}api/key`, {
+        ...{ method: 'POST', headers, body: JSON.stringify({ key }) },
+      });
+      return (await response.json()) as { views: readonly object[] };
+    };
+    const { views } = await until(
+      () => ask('mal3'),
+      (answer) => otherDenial([...answer.views]) !== undefined,
+    );
+    expect(views[0]).to.include({ allowed: true });
+    expect(otherDenial([...views])).to.equal(
+      'Its own limits admit it, but in api its requests are denied by address, a limit of another key (by address)',
+    );
+    expect(otherDenial([...(await ask('mal0')).views])).to.equal(undefined);
+    const banned = { name: 'api', deniedLately: { reason: 'banned', dimension: 'address' } };
+    expect(otherDenial([banned])).to.match(/denied by another key: banned \(by address\)$/);
+    expect(endOf({ retryAfterMs: 0, lacksSlots: false, deniedFor: 'address' })).to.match(/another key/);
   });
 
   it('are found by a search although a limiter has counted traffic without a denial', async () => {

@@ -14,6 +14,10 @@ export const MAX_CAUSES = 8;
 const MAX_PENDING_KEYS = 2000;
 const MAX_KEYS_PER_WRITE = 50;
 
+/** The same for keys that were denied because of the key of another dimension: a client with one denied key may send any number of them. */
+const MAX_PENDING_OTHERS = 500;
+const MAX_OTHERS_PER_WRITE = 25;
+
 export interface DenialCount {
   /** The key in the notation of owner texts, with its limiter. */
   readonly owner: string;
@@ -32,9 +36,14 @@ export type DenialCounts = readonly DenialCount[];
 export const causeOf = (policy: string | undefined, reason: string | undefined): string =>
   policy === undefined ? `!${encodeURIComponent(reason ?? '')}` : encodeURIComponent(policy.toWellFormed());
 
-/** The denials of this process that are not yet written, the oldest first. */
+/** The denials of this process that are not yet written. */
 export class PendingDenials {
-  #pending = new Map<string, DenialCount>();
+  readonly #pending = new Map<string, DenialCount>();
+  readonly #most: number;
+
+  constructor(most = MAX_PENDING_KEYS) {
+    this.#most = most;
+  }
 
   /** @param now the time of the store, ms */
   add(owner: string, cause: string, count: number, now: number): void {
@@ -44,16 +53,38 @@ export class PendingDenials {
     if (known) {
       known.count += count;
       known.last = now;
-    } else if (this.#pending.size < MAX_PENDING_KEYS) {
+    } else if (this.#pending.size < this.#most) {
       this.#pending.set(id, { owner, minute, cause, count, first: now, last: now });
     }
   }
 
-  /** The next denials to write, which are then no longer pending. */
-  take(): DenialCounts {
-    const taken = [...this.#pending].slice(0, MAX_KEYS_PER_WRITE);
+  /** The next denials to write, which are then no longer pending, the oldest first. */
+  take(): DenialCount[] {
+    return this.#taken([...this.#pending].slice(0, MAX_KEYS_PER_WRITE));
+  }
+
+  /** The denials of the most denied keys. */
+  takeMost(most: number): DenialCount[] {
+    if (this.#pending.size === 0) return [];
+    return this.#taken([...this.#pending].sort(([, a], [, b]) => b.count - a.count).slice(0, most));
+  }
+
+  #taken(taken: readonly [id: string, denial: DenialCount][]): DenialCount[] {
     for (const [id] of taken) this.#pending.delete(id);
     return taken.map(([, denial]) => denial);
+  }
+}
+
+/** The pending denials of keys that decided, and those of the other keys of the same requests. */
+export class DenialBooks {
+  readonly own = new PendingDenials();
+  readonly other = new PendingDenials(MAX_PENDING_OTHERS);
+
+  /** The next denials to write. The other keys have the room that is left. */
+  take(): DenialCounts {
+    const own = this.own.take();
+    const room = Math.min(MAX_OTHERS_PER_WRITE, MAX_KEYS_PER_WRITE - own.length);
+    return [...own, ...this.other.takeMost(room)];
   }
 }
 

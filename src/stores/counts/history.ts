@@ -1,6 +1,6 @@
 import type { MinuteFields } from './sink.js';
 import type { CountedLimiter } from './traffic-counts.js';
-import { noUse } from './use-histogram.js';
+import { noUse, type UseHistogram } from './use-histogram.js';
 
 export const MAX_HISTORIES = 1000;
 
@@ -16,7 +16,7 @@ export const SECONDS_LIFE_MS = 60_000;
 function emptyMinute(): MinuteCounts {
   return {
     ...{ admitted: 0, denied: 0, degraded: 0 },
-    ...{ policies: new Map(), reasons: new Map(), use: new Map() },
+    ...{ policies: new Map(), reasons: new Map(), use: new Map(), units: new Map() },
   };
 }
 
@@ -27,10 +27,14 @@ export interface MinuteCounts {
   readonly policies: Map<string, number>;
   readonly reasons: Map<string, number>;
   readonly use: Map<string, number[]>;
+  readonly units: Map<string, number>;
 }
 
 /** The fields of a minute: a letter for each kind, and the name of a policy or a reason. Of `u`, the level comes before a colon. */
-const FIELDS = { admitted: 'a', denied: 'd', degraded: 'g', policy: 'p', reason: 'r', use: 'u' } as const;
+const FIELDS = {
+  ...{ admitted: 'a', denied: 'd', degraded: 'g', policy: 'p', reason: 'r' },
+  ...{ use: 'u', units: 'c' },
+} as const;
 
 /** Whether the counts of ten minutes have a field: they have the decisions, and not their policies. */
 export const isOfDay = (field: string): boolean => field.length === 1;
@@ -49,7 +53,7 @@ export class History {
   }
 
   /** @param start the start of the minute, ms since 1970 */
-  add(limiter: CountedLimiter, use: ReadonlyMap<string, readonly number[]>, start: number): void {
+  add(limiter: CountedLimiter, use: UseHistogram['policies'], start: number): void {
     const limiters = this.#minutes.get(start) ?? new Map<string, Map<string, number>>();
     this.#minutes.set(start, limiters);
     if (this.#minutes.size > MAX_WAITING_MINUTES) this.#minutes.delete(Math.min(...this.#minutes.keys()));
@@ -64,8 +68,10 @@ export class History {
     increment(FIELDS.degraded, degraded);
     for (const [policy, denied] of Object.entries(policies)) increment(FIELDS.policy + policy, denied);
     for (const [reason, denied] of Object.entries(reasons)) increment(FIELDS.reason + reason, denied);
-    for (const [policy, levels] of use)
+    for (const [policy, { levels, units }] of use) {
+      increment(FIELDS.units + policy, units);
       for (const [level, times] of levels.entries()) increment(`${FIELDS.use}${level}:${policy}`, times);
+    }
   }
 
   /** The counts of the first minute, by limiter, then by field. They are then empty. @param isLast whether the counts of all minutes are taken as those of the last one */
@@ -103,6 +109,7 @@ export function minuteOf(fields: readonly string[]): MinuteCounts {
     const [kind, name, times] = [field[0], field.slice(1), Number(fields[i + 1])];
     if (kind === FIELDS.policy) counts.policies.set(name, times);
     else if (kind === FIELDS.reason) counts.reasons.set(name, times);
+    else if (kind === FIELDS.units) counts.units.set(name, times);
     else if (kind === FIELDS.use) {
       const at = name.indexOf(':');
       const policy = name.slice(at + 1);

@@ -1,11 +1,10 @@
 import type { CountedDecision } from '../../contract/announcement.js';
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { tenantDimension } from '../../contract/shares.js';
 import { partTextOf, type KeyText } from '../keys.js';
+import { decidingKey, otherKeys, ownDimension, type CountedPlace } from './counted-key.js';
 import { causeOf } from './denials.js';
 import { UseHistogram, type UsedKeys } from './use-histogram.js';
 
-/** The most policies and keys of a limiter that are counted in a second. */
+/** The most policies of a limiter that are counted in a second, and the most keys: as many that decide, and as many of other dimensions. */
 const MAX_POLICIES = 32;
 const MAX_KEYS = 1000;
 
@@ -13,15 +12,28 @@ const MAX_KEYS = 1000;
 const MAX_DENIED_KEYS = 20;
 const MAX_BUSY_KEYS = 20;
 
-/** The counts of a key: admitted and denied decisions, and the policy of the last denial, or the reason of one by no policy. */
-export type CountedKey = [admitted: number, denied: number, policy?: string | null, reason?: string];
+/**
+ * The counts of a key: admitted and denied decisions, and the policy of the last denial, or the reason of one by no policy. If the key has only
+ * denials because of the key of another dimension, that dimension follows. Earlier versions count a decision for one key, and write none.
+ */
+export type CountedKey = [
+  admitted: number,
+  denied: number,
+  policy?: string | null,
+  reason?: string | null,
+  deniedFor?: string,
+];
 
 /** The waiting requests and the slots of a key, with the longest time of each, ms. */
 export type CountedQueue = readonly [waiting: number, waitedMs: number, slots: number, heldMs: number];
 
 interface KeyCounts {
   readonly counts: CountedKey;
+  /** The denials because of the key itself. */
+  ownDenials: number;
   causes?: Map<string, number>;
+  /** The causes of denials because of the key of another dimension. */
+  otherCauses?: Map<string, number>;
 }
 
 /** The counts of one limiter in one process and second. A pair is the admitted and the denied decisions. */
@@ -52,6 +64,8 @@ export class LimiterCounts {
   /** By dimension, then by key. */
   readonly #keys = new Map<string, Map<string, KeyCounts>>();
   #keyCount = 0;
+  /** The keys that were first counted for a decision of another dimension. */
+  #otherKeyCount = 0;
   /** The decisions whose key was counted, including keys for which there was no room. */
   readonly #counted: [admitted: number, denied: number] = [0, 0];
 
@@ -66,12 +80,11 @@ export class LimiterCounts {
     if (allowed) this.#admitted++;
     else this.#denied++;
     if (degraded) this.#degraded++;
-    // The policies of a wait that ended without an admission may admit the request.
-    const isOfWait = reason === 'wait-timeout' || reason === 'queue-full' || reason === 'aborted';
-    if (!degraded && !isOfWait && (reason === undefined || decision.policy !== undefined))
+    const isWait = isOfWait(reason);
+    if (!degraded && !isWait && (reason === undefined || decision.policy !== undefined))
       this.use.add(decision, times > 0);
     let isOfPolicy = false;
-    for (let i = 0; i < policies.length && !isOfWait; i++) {
+    for (let i = 0; i < policies.length && !isWait; i++) {
       const { name, allowed: admits } = policies[i]!;
       if (admits) continue;
       isOfPolicy = true;
@@ -80,35 +93,59 @@ export class LimiterCounts {
     // These counts need no limit, because there are few reasons.
     if (!allowed && !isOfPolicy && reason !== undefined) increment(this.#reasons, reason);
     if (times === 0) return;
-    const which = allowed ? 0 : 1;
-    this.#counted[which] += times;
-    const [dimension, key] = decidingKey(decision);
+    this.#counted[allowed ? 0 : 1] += times;
+    const deciding = decidingKey(decision);
+    this.#addKey(decision, times, deciding);
+    if (typeof decision.subject.key === 'string') return;
+    for (const place of otherKeys(decision, deciding)) this.#addKey(decision, times, place, deciding);
+  }
+
+  /** Counts a decision for a key. @param deciding the key that decided, if it is another one */
+  #addKey(decision: CountedDecision, times: number, place: CountedPlace, deciding?: CountedPlace): void {
+    const own = this.#countsOf(place, deciding !== undefined);
+    if (!own) return;
+    const { allowed, reason } = decision;
+    own.counts[allowed ? 0 : 1] += times;
+    if (allowed) return;
+    const denying = isOfWait(reason) ? undefined : decision.policy;
+    const cause = causeOf(denying, reason);
+    if (deciding === undefined) {
+      own.ownDenials += times;
+      if (denying !== undefined) own.counts.splice(2, 3, denying);
+      else if (reason !== undefined) own.counts.splice(2, 3, null, reason);
+    } else if (own.ownDenials === 0) {
+      const of = denying === undefined ? ([null, reason ?? null] as const) : ([denying, null] as const);
+      own.counts.splice(2, 3, ...of, ownDimension(deciding[0]));
+    }
+    const causes = deciding
+      ? (own.otherCauses ??= new Map<string, number>())
+      : (own.causes ??= new Map<string, number>());
+    causes.set(cause, (causes.get(cause) ?? 0) + times);
+  }
+
+  #countsOf([dimension, key]: CountedPlace, isOther: boolean): KeyCounts | undefined {
     let ofDimension = this.#keys.get(dimension);
     if (!ofDimension) this.#keys.set(dimension, (ofDimension = new Map<string, KeyCounts>()));
     let own = ofDimension.get(key);
-    if (!own) {
-      if (this.#keyCount >= MAX_KEYS) return;
-      this.#keyCount++;
-      ofDimension.set(key, (own = { counts: [0, 0] }));
-    }
-    own.counts[which] += times;
-    if (allowed) return;
-    const denying = isOfWait ? undefined : decision.policy;
-    if (denying !== undefined) own.counts.splice(2, 2, denying);
-    else if (reason !== undefined) own.counts.splice(2, 2, null, reason);
-    const causes = (own.causes ??= new Map<string, number>());
-    const cause = causeOf(denying, reason);
-    causes.set(cause, (causes.get(cause) ?? 0) + times);
+    if (own) return own;
+    // Keys that decide always have room, however many keys of other dimensions a client sends.
+    if (isOther ? this.#otherKeyCount >= MAX_KEYS : this.#keyCount >= MAX_KEYS) return undefined;
+    if (isOther) this.#otherKeyCount++;
+    else this.#keyCount++;
+    ofDimension.set(key, (own = { counts: [0, 0], ownDenials: 0 }));
+    return own;
   }
 
   summary(name: string, text: KeyText): CountedLimiter {
     const all = [...this.#keys].flatMap(([dimension, keys]) =>
-      [...keys].map(([key, { counts }]) => ({
+      [...keys].map(([key, { counts, ownDenials }]) => ({
         key: partTextOf(dimension, key, text),
         counts: this.#scaled(counts),
+        ownDenials,
       })),
     );
-    all.sort((a, b) => b.counts[1] - a.counts[1] || b.counts[0] - a.counts[0]);
+    // A client with one denied key may send any number of other keys, which must not displace keys that are denied themselves.
+    all.sort((a, b) => b.ownDenials - a.ownDenials || b.counts[1] - a.counts[1] || b.counts[0] - a.counts[0]);
     const busy = all.splice(MAX_DENIED_KEYS).sort((a, b) => total(b.counts) - total(a.counts));
     const keys = [...all, ...busy.slice(0, MAX_BUSY_KEYS)].map(({ key, counts }) => [key, counts] as const);
     return {
@@ -121,11 +158,18 @@ export class LimiterCounts {
     };
   }
 
-  /** The denials of each key by cause, with the keys in the notation of owner texts. */
-  *denials(text: KeyText): Generator<readonly [key: string, cause: string, count: number]> {
+  /**
+   * The denials of each key by cause, with the keys in the notation of owner texts.
+   *
+   * @param because of which keys: the denied keys themselves, or those of another dimension
+   */
+  *denials(
+    text: KeyText,
+    because: 'own' | 'other' = 'own',
+  ): Generator<readonly [key: string, cause: string, count: number]> {
     for (const [dimension, keys] of this.#keys)
-      for (const [key, { causes = [] }] of keys)
-        for (const [cause, times] of causes) {
+      for (const [key, { causes, otherCauses }] of keys)
+        for (const [cause, times] of (because === 'own' ? causes : otherCauses) ?? []) {
           const count = share(times, this.#counted[1], this.#denied);
           if (count > 0) yield [partTextOf(dimension, key, text), cause, count];
         }
@@ -141,6 +185,10 @@ export class LimiterCounts {
   }
 }
 
+/** Whether a wait ended without an admission. The policies may admit such a request. */
+const isOfWait = (reason: CountedDecision['reason']): boolean =>
+  reason === 'wait-timeout' || reason === 'queue-full' || reason === 'aborted';
+
 const total = ([admitted, denied]: CountedKey): number => admitted + denied;
 
 const share = (count: number, counted: number, all: number): number =>
@@ -148,32 +196,4 @@ const share = (count: number, counted: number, all: number): number =>
 
 function increment(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
-}
-
-/** The tenant of a shared policy, with the key of the limit before it. Requests without a tenant are counted by the limit's key alone. */
-function tenantOf(
-  { set, subject }: CountedDecision,
-  dimension: string,
-  limitKey: string,
-): string | undefined {
-  const at = set.dimensions?.names.indexOf(dimension) ?? -1;
-  const tenant = typeof subject.key === 'string' ? undefined : subject.key[at];
-  return tenant ? `${limitKey.length}:${limitKey}${tenant}` : undefined;
-}
-
-/** The key of the deciding policy or of the ban, and its dimension. Of a shared policy, it is the tenant's. */
-function decidingKey(decision: CountedDecision): readonly [dimension: string, key: string] {
-  const { policy, policies, reason, key, set, subject } = decision;
-  if (policy !== undefined) {
-    // Usually the first policy decides.
-    const at = policies[0]!.name === policy ? 0 : policies.findIndex(({ name }) => name === policy);
-    const [own, limitKey] = [set.policies[at]!, policies[at]!.key];
-    if (own.share === undefined) return [own.by, limitKey];
-    const dimension = tenantDimension(own.by, own.share);
-    const tenant = tenantOf(decision, dimension, limitKey);
-    return tenant ? [dimension, tenant] : [own.by, limitKey];
-  }
-  const { names = [DEFAULT_DIMENSION], banBy = DEFAULT_DIMENSION } = set.dimensions ?? {};
-  const at = reason === 'banned' ? Math.max(0, names.indexOf(banBy)) : 0;
-  return [names[at] ?? DEFAULT_DIMENSION, typeof subject.key === 'string' ? key : (subject.key[at] ?? key)];
 }

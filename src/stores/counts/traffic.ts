@@ -7,7 +7,7 @@ import type { Announcement, CountedDecision } from '../../contract/announcement.
 import { bothQueues, openLimiters, type Gauged, type KeyQueue } from '../../contract/gauges.js';
 import { placeOfId } from '../../contract/dimension-sets.js';
 import { escapeName, partTextOf, type KeyText } from '../keys.js';
-import { PendingDenials } from './denials.js';
+import { DenialBooks } from './denials.js';
 import { History } from './history.js';
 import { MINUTE_MS } from './times.js';
 import { LatencyHistogram } from './latency-histogram.js';
@@ -55,7 +55,7 @@ export class Traffic {
   readonly #id = randomBytes(6).toString('base64url');
   readonly #limiters = new Map<string, LimiterCounts>();
   readonly #history = new History();
-  readonly #denials = new PendingDenials();
+  readonly #denials = new DenialBooks();
   readonly #used: UsedKeys;
   /** The decisions since the last message. */
   #decisions = 0;
@@ -165,9 +165,10 @@ export class Traffic {
     const now = Math.max(start, Math.min(this.#sink.now(), start + MINUTE_MS - 1));
     const summaries = [...this.#limiters].map(([name, counts]) => {
       const summary = counts.summary(name, this.#settings.text);
-      this.#history.add(summary, counts.use.levels, start);
-      for (const [key, cause, count] of counts.denials(this.#settings.text))
-        this.#denials.add(`${escapeName(name)}:${key}`, cause, count, now);
+      this.#history.add(summary, counts.use.policies, start);
+      for (const because of ['own', 'other'] as const)
+        for (const [key, cause, count] of counts.denials(this.#settings.text, because))
+          this.#denials[because].add(`${escapeName(name)}:${key}`, cause, count, now);
       return summary;
     });
     this.#limiters.clear();

@@ -29,11 +29,25 @@ const MAX_KNOWN_POLICIES = 1000;
 /** The window of a key, from its first counted use. */
 interface Window {
   readonly start: number;
-  /** The highest level of use that was counted. */
+  readonly end: number;
+  /** The highest level of use that this process counted. */
   level: number;
 }
 
-/** The highest use of each key of a policy in its window, so that a use is counted once per window however often it falls and rises. */
+/** A charge or a denial: the use of its key rose from one level to another. */
+interface Rise {
+  readonly from: number;
+  readonly to: number;
+  /** The time until the use ends, ms. */
+  readonly windowMs: number;
+  /** Whether all use ends with the window, so that each charge of the next one starts from nothing. */
+  readonly ends: boolean;
+}
+
+/**
+ * The highest use of each key of a policy in its window, so that a use is counted once per window however often it falls and rises. Of several
+ * processes, the one whose charge reaches a level counts it.
+ */
 export class UsedKeys {
   readonly #clock: { now(): number };
   readonly #policies = new Map<string, Map<string, Window>>();
@@ -53,18 +67,25 @@ export class UsedKeys {
     return keys;
   }
 
-  /** Raises a key to a level. @returns its level in this window before, or -1 */
-  raise(keys: Map<string, Window>, key: string, windowMs: number, level: number): number {
+  /** Raises a key to a level. @returns the last level that this process or another one has counted in this window, or -1 */
+  raise(keys: Map<string, Window>, key: string, rise: Rise): number {
     const now = this.#clock.now();
+    const { from, to, windowMs, ends } = rise;
     const known = keys.get(key);
-    if (known && now >= known.start && now < known.start + windowMs) {
-      const before = known.level;
-      known.level = Math.max(before, level);
+    if (known && now >= known.start && now < known.end) {
+      const before = Math.max(known.level, from);
+      // The process that counted the highest level counts the denial.
+      if (to === DENIED && known.level < from) return DENIED;
+      known.level = Math.max(before, to);
       return before;
     }
+    // A use that lasts from the window before is a new one. All other use before this charge was counted by another process.
+    const isLasting = known !== undefined && !ends && now >= known.end && now < known.end + windowMs;
+    const before = isLasting ? -1 : from;
+    if (to === DENIED && before >= 0) return DENIED;
     if (!known && ++this.#count > MAX_KEYS) this.#forget();
-    keys.set(key, { start: now, level });
-    return -1;
+    keys.set(key, { start: now, end: now + windowMs, level: to });
+    return before;
   }
 
   #forget(): void {
@@ -74,46 +95,67 @@ export class UsedKeys {
   }
 }
 
-/** Counts how many keys used each level of a policy, once per key and window. */
+const levelOf = (used: number, capacity: number): number => {
+  let level = -1;
+  while (level + 1 < LEVELS && used >= capacity * LEAST_USES[level + 1]!) level++;
+  return level;
+};
+
+/** The algorithms whose use ends at once, with the window. */
+const ENDING = new Set(['fixed-window', 'calendar']);
+
+interface PolicyUse {
+  readonly levels: number[];
+  units: number;
+  readonly keys: ReturnType<UsedKeys['of']>;
+}
+
+/** Counts how many keys used each level of a policy, once per key and window, and the admitted units. */
 export class UseHistogram {
   readonly #limiter: string;
   readonly #used: UsedKeys;
-  readonly #policies = new Map<string, { levels: number[]; keys: ReturnType<UsedKeys['of']> }>();
+  readonly #policies = new Map<string, PolicyUse>();
 
   constructor(limiter: string, used: UsedKeys) {
     this.#limiter = limiter;
     this.#used = used;
   }
 
-  get levels(): ReadonlyMap<string, readonly number[]> {
-    return new Map([...this.#policies].map(([name, { levels }]) => [name, levels]));
+  /** By policy, the count of each level and the admitted units. */
+  get policies(): ReadonlyMap<string, { readonly levels: readonly number[]; readonly units: number }> {
+    return this.#policies;
   }
 
   /** Counts the charges of an admission, or a denial. @param isSampled whether a use that rose to no other level is counted, too */
   add({ allowed, policies, set, subject }: CountedDecision, isSampled: boolean): void {
     if (subject.peek) return;
     for (let i = 0; i < policies.length && i < MAX_POLICIES; i++) {
-      const { name, key, allowed: admits, remaining } = policies[i]!;
-      const { window, traits } = set.policies[i]!;
-      let level = DENIED;
-      let isNew = isSampled;
-      if (admits) {
-        // `costAt` without its call, because each decision is counted.
-        const cost = subject.costs === undefined ? subject.cost : subject.costs[i]!;
-        // The other policies of a denied request charge nothing.
-        if (!allowed || cost === 0) continue;
-        const { capacity } = traits;
-        const used = capacity - remaining;
-        level = -1;
-        while (level + 1 < LEVELS && used >= capacity * LEAST_USES[level + 1]!) level++;
-        isNew ||= level >= 0 && used - cost < capacity * LEAST_USES[level]!;
-      }
-      if (!isNew || level < 0) continue;
-      let own = this.#policies.get(name);
-      if (!own)
-        this.#policies.set(name, (own = { levels: noUse(), keys: this.#used.of(this.#limiter, name) }));
-      const before = this.#used.raise(own.keys, key, window, level);
-      for (let each = before + 1; each <= level; each++) own.levels[each]!++;
+      const { name, key, allowed: admits, remaining, resetAfterMs } = policies[i]!;
+      const { window, traits, algorithm } = set.policies[i]!;
+      const { capacity } = traits;
+      const used = capacity - remaining;
+      // `costAt` without its call, because each decision is counted.
+      const cost = subject.costs === undefined ? subject.cost : subject.costs[i]!;
+      // The other policies of a denied request charge nothing.
+      if (admits && (!allowed || cost === 0)) continue;
+      const own = this.#policies.get(name) ?? this.#begin(name);
+      if (admits) own.units += cost;
+      const level = levelOf(used, capacity);
+      const isCrossing = admits && level >= 0 && used - cost < capacity * LEAST_USES[level]!;
+      if (!(isSampled || isCrossing) || (admits && level < 0)) continue;
+      const ends = ENDING.has(algorithm);
+      const rise = {
+        ...{ from: admits ? levelOf(used - cost, capacity) : level, to: admits ? level : DENIED },
+        ...{ windowMs: ends ? resetAfterMs : window, ends },
+      };
+      const before = this.#used.raise(own.keys, key, rise);
+      for (let each = before + 1; each <= rise.to; each++) own.levels[each]!++;
     }
+  }
+
+  #begin(name: string): PolicyUse {
+    const own = { levels: noUse(), units: 0, keys: this.#used.of(this.#limiter, name) };
+    this.#policies.set(name, own);
+    return own;
   }
 }

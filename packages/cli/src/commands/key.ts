@@ -1,6 +1,7 @@
 import {
   type Admin,
   banCauseOf,
+  DEFAULT_DIMENSION,
   type KeyView,
   lacksSlots,
   type LoggedChange,
@@ -98,10 +99,12 @@ function isDenied(views: readonly KeyView[]): boolean {
 }
 
 /** Whether there is anything to show: state, a denial, an override of the key, or the reason why there is no answer. */
-function isTouched({ stored, bannedForMs, allowed, likely, override, warnings }: KeyView): boolean {
+function isTouched(view: KeyView): boolean {
+  const { stored, bannedForMs, allowed, likely, override, deniedLately, warnings } = view;
   const isOverridden = override !== null && !override.all;
   const isUnanswered = warnings.some(({ code }) => code === 'UNANSWERED');
-  return stored || bannedForMs > 0 || (allowed === false && likely) || isOverridden || isUnanswered;
+  const isShown = isOverridden || isUnanswered || deniedLately !== undefined;
+  return stored || bannedForMs > 0 || (allowed === false && likely) || isShown;
 }
 
 function warnOf({ name, warnings }: KeyView, io: Io): void {
@@ -159,12 +162,21 @@ function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): s
 }
 
 const notesOf = (
-  { bannedForMs, bannedBy, banReason, override, slots }: KeyView,
+  { bannedForMs, bannedBy, banReason, override, deniedLately, slots }: KeyView,
   cause: string | undefined,
 ): string[] => [
   ...(bannedForMs > 0
     ? [`banned${cause === undefined ? byText(bannedBy, banReason) : ` by denials: ${printable(cause)}`}`]
     : []),
+  ...(deniedLately ? [otherDenialText(deniedLately)] : []),
   ...(override ? [`override${override.all ? ' of all keys' : ''}: ${changeText(override.change)}`] : []),
   ...(slots ? slotNotes(slots) : []),
 ];
+
+/** A key is denied with another one of its requests, whatever its own limits admit. */
+function otherDenialText({ policy, reason, dimension }: NonNullable<KeyView['deniedLately']>): string {
+  const by = dimension === DEFAULT_DIMENSION ? '' : ` (by ${printable(dimension)})`;
+  if (policy === undefined && reason === 'banned')
+    return `its requests are denied by a ban of another key${by}`;
+  return `its requests are denied by \`${printable(policy ?? reason ?? '')}\`, a limit of another key${by}`;
+}

@@ -8,7 +8,18 @@ import { Failure } from './outage.js';
 import { Past, recentText, usePast } from './past.js';
 import { SlotUse } from './slots.js';
 import { post, useAnswer, useApp } from './state.js';
-import { count, endOf, keyText, limitsText, many, percent, printable, shortened, span } from './text.js';
+import {
+  count,
+  endOf,
+  keyText,
+  limitsText,
+  many,
+  otherDenial,
+  percent,
+  printable,
+  shortened,
+  span,
+} from './text.js';
 
 /** @param {string} key @param {string | undefined} by */
 const keyPath = (key, by) =>
@@ -120,6 +131,7 @@ function Verdict({ views, recent }) {
   );
   const unknown = likely.filter((/** @type {any} */ view) => view.allowed === null);
   const isUnsure = tiers.length > 0 || unknown.length > 0 || recent !== '';
+  const other = otherDenial(likely);
   const text =
     denied.length > 0
       ? `Denied by ${printable(namesOf(denied))}`
@@ -127,9 +139,13 @@ function Verdict({ views, recent }) {
         ? 'No limiter is known'
         : tiers.length > 0
           ? `Denied if its requests have another tier than its charges show: ${printable(inTiers.join(', '))}`
-          : admittedText(views, unknown, recent);
+          : (other ?? admittedText(views, unknown, recent));
   const mood =
-    denied.length > 0 ? 'verdict bad' : isUnsure || views.length === 0 ? 'verdict' : 'verdict good';
+    denied.length > 0
+      ? 'verdict bad'
+      : isUnsure || views.length === 0 || other !== undefined
+        ? 'verdict'
+        : 'verdict good';
   return html`<p class=${mood} role="status"><i class="dot" aria-hidden="true"></i> ${text}</p>`;
 }
 

@@ -132,7 +132,10 @@ function fail({ message, isRefused = false }) {
 /** Ends the stream of a session that has ended. */
 async function checkSession() {
   if (app.link !== 'live') return;
-  const request = fetch(addressOf('api/stream', location), { method: 'HEAD', signal: AbortSignal.timeout(POLL_ANSWER_MS) });
+  const request = fetch(addressOf('api/stream', location), {
+    method: 'HEAD',
+    signal: AbortSignal.timeout(POLL_ANSWER_MS),
+  });
   const response = await answered(request, POLL_ANSWER_MS).catch(() => undefined);
   // Without an answer, the watch decides.
   if (response && isRefusal(response)) void poll();

@@ -57,7 +57,9 @@ export function span(ms) {
 }
 
 /** The end of a denial. A lease is renewed while its process lives, so its end is not that of the denial. @param {any} denial */
-export function endOf({ retryAfterMs, lacksSlots }) {
+export function endOf({ retryAfterMs, lacksSlots, deniedFor }) {
+  // The limits of the key itself have no end to show.
+  if (deniedFor && !lacksSlots && retryAfterMs === 0) return 'with another key of its requests';
   if (!lacksSlots && retryAfterMs === 0) return 'may pass now, at a cost of 1';
   if (!lacksSlots) return retryAfterMs ? `for ${span(retryAfterMs)}` : '';
   const latest = retryAfterMs ? `, in ${span(retryAfterMs)} at the latest if its process died` : '';
@@ -118,4 +120,16 @@ export function limitsText(change) {
     return `${name} ${text}`;
   });
   return printable(entries.join(', '));
+}
+
+/** The denials because of another key of the same requests, as text. @param {any[]} views @returns {string | undefined} */
+export function otherDenial(views) {
+  const { name, deniedLately: denial } = views.find((view) => view.deniedLately) ?? {};
+  if (!denial) return undefined;
+  const { policy, reason, dimension } = denial;
+  const by = dimension === 'key' ? '' : ` (by ${printable(dimension)})`;
+  const cause = policy
+    ? `${printable(policy)}, a limit of another key`
+    : `another key: ${causeText({ name: reason, isReason: true })}`;
+  return `Its own limits admit it, but in ${printable(name)} its requests are denied by ${cause}${by}`;
 }

@@ -25,3 +25,9 @@ export function unitsAbove(levels, counts, part) {
   }
   return sum;
 }
+
+/** The part of all units that lies above a part of the capacity. @param {number[]} levels @param {number[]} counts @param {number} part */
+export function partAbove(levels, counts, part) {
+  const all = unitsAbove(levels, counts, 0);
+  return all === 0 ? 0 : unitsAbove(levels, counts, part) / all;
+}

@@ -6,7 +6,7 @@ import { Failure } from './outage.js';
 import { Act, Command, Key } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
 import { causeText, count, many, percent, printable } from './text.js';
-import { above, unitsAbove } from './use.js';
+import { above, partAbove } from './use.js';
 import { atTime } from './zone.js';
 
 const STEPS = 200;
@@ -119,6 +119,7 @@ function Uses({ row }) {
       <${Distribution}
         part=${part}
         counts=${counts}
+        admitted=${use.value?.units[part.name] ?? 0}
         why=${why}
         levels=${use.value?.levels}
         limit=${limit}
@@ -155,14 +156,12 @@ function ReadOnly() {
 }
 
 /** @param {any} props */
-function Distribution({ part, counts, why, levels, limit, setLimit, answer }) {
+function Distribution({ part, counts, admitted, why, levels, limit, setLimit, answer }) {
   const [id] = useState(() => `limit-${Math.random().toString(36).slice(2)}`);
   const all = counts?.[0] ?? 0;
   const most = part.limit;
   const denied = counts ? above(levels, counts, limit / most) : 0;
-  const [units, admitted] = [limit / most, 0].map((from) =>
-    counts ? part.capacity * unitsAbove(levels, counts, from) : 0,
-  );
+  const units = counts ? admitted * partAbove(levels, counts, limit / most) : 0;
   const bars = counts
     ? levels.map((/** @type {number} */ level, /** @type {number} */ i) => ({
         from: level,
