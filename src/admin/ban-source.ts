@@ -7,7 +7,7 @@ import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
 import { banSummary, strikesIn, type BanSummary, type Strikes } from '../features/bans/saved-ban.js';
 import { wake } from '../limiter/waiting/wake-ups.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
-import { importedIn, isInNetwork, networkIn } from './logged-keys.js';
+import { importedIn, isInNetwork, networkIn } from './entry-keys.js';
 import type { FoundKey, Owner } from './owners.js';
 import { hashOnly } from './typed-keys.js';
 

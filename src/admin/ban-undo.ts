@@ -4,7 +4,7 @@ import { END_ONLY, notesIn } from './ban-source.js';
 import { ownerIn } from './bans.js';
 import { SAME_END_MS, warnings, type Context } from './context.js';
 import type { LoggedChange } from './log.js';
-import { importedIn } from './logged-keys.js';
+import { importedIn } from './entry-keys.js';
 import { notNoted, subjectIn } from './scope.js';
 import type { ListedChange, Owner, State } from './state.js';
 import { typedKey } from './typed-keys.js';

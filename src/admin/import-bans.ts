@@ -7,7 +7,7 @@ import { checkBans } from './ban-scope.js';
 import { entryAfter, type BanChange } from './ban-source.js';
 import { leftOf, ownersOf } from './bans.js';
 import { checkName, noteOf, SAME_END_MS, warnings, type ChangeOptions, type Context } from './context.js';
-import type { BannedByImport } from './logged-keys.js';
+import type { BannedByImport } from './entry-keys.js';
 import type { Published } from './published.js';
 import { notNoted, subjectsIn, type AdminWarning } from './scope.js';
 import type { Owner } from './state.js';

@@ -3,7 +3,8 @@ import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import { checkName, type Context, type NameFilter } from './context.js';
-import { changesOf, networkIn } from './logged-keys.js';
+import { networkIn } from './entry-keys.js';
+import { changesOf } from './logged-keys.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { State } from './state.js';
 

@@ -58,7 +58,8 @@ export async function around<Res extends Response | undefined>(
 ): Promise<Res | Response> {
   const known = exchanges.get(id);
   const reply = known?.reply ?? new WebReply(request, outgoing);
-  const respond = async (): Promise<Res | Response> => ((await decide(reply)) === 'next' ? next() : reply.answer());
+  const respond = async (): Promise<Res | Response> =>
+    (await decide(reply)) === 'next' ? next() : reply.answer();
   if (known?.reply) return respond();
   const exchange: Exchange = { ip: ip ?? known?.ip, reply };
   exchanges.set(id, exchange);

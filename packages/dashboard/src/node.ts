@@ -45,7 +45,7 @@ function textOfParsed(body: unknown): string {
 }
 
 /** Whether the client has left. The response of an HTTP/2 server has the state of its stream only. */
-export function hasLeft(res: ServerResponse): boolean {
+function hasLeft(res: ServerResponse): boolean {
   const { stream } = res as { readonly stream?: { readonly destroyed: boolean } };
   return stream?.destroyed ?? res.destroyed;
 }

@@ -70,7 +70,10 @@ export function toWindow(value: unknown): number {
   if (typeof value === 'number') return exactMilliseconds('timeWindow', Math.trunc(value));
   if (typeof value !== 'string') return exactMilliseconds('timeWindow', value);
   // @fastify/rate-limit reads units in any case, so '1M' is a minute.
-  return exactMilliseconds('timeWindow', DIGITS.test(value) ? Number(value) : value.toLowerCase().replace(/^\./, '0.'));
+  return exactMilliseconds(
+    'timeWindow',
+    DIGITS.test(value) ? Number(value) : value.toLowerCase().replace(/^\./, '0.'),
+  );
 }
 
 /** Reads the `max` that a function returned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

@@ -165,7 +165,7 @@ function nameIn(id: string): string {
  * @param policies the caller's policies of the key's dimension
  * @param applied the revision with which the caller asks
  */
-export function revisionIn(
+function revisionIn(
   entry: OverrideEntry | undefined,
   policies: readonly CompiledPolicy[],
   applied = '',

@@ -37,7 +37,7 @@ export const causeOf = (policy: string | undefined, reason: string | undefined):
   policy === undefined ? `!${encodeURIComponent(reason ?? '')}` : encodeURIComponent(policy.toWellFormed());
 
 /** The denials of this process that are not yet written. */
-export class PendingDenials {
+class PendingDenials {
   readonly #pending = new Map<string, DenialCount>();
   readonly #most: number;
 
