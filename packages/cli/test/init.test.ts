@@ -93,6 +93,35 @@ describe('init', function () {
     );
   });
 
+  it('puts the line behind what must be first, and leaves comments alone', async () => {
+    const node = '#!/usr/bin/env node';
+    const required = "const { rateLimit } = require('headgate/express');";
+    const app = 'const app = express();';
+    const cases = [
+      [
+        [node, "'use strict';", "const express = require('express'),", "  path = require('path');", '', app],
+        [5, required],
+      ],
+      [
+        [node, '"use strict";', 'const { app: express } = load();', app],
+        [2, required],
+      ],
+      [
+        ["import express = require('express');", '/*', app, '*/', app],
+        [1, "import { rateLimit } from 'headgate/express';"],
+      ],
+    ] as const;
+    for (const [lines, [at, line]] of cases) {
+      write('app.js', `${lines.join('\n')}\n`);
+      const { code } = await init('express', 'app.js', '--write');
+      expect(code).to.equal(0);
+      const written = textOf('app.js').split('\n');
+      expect(written[at]).to.equal(line);
+      expect(written.filter((each) => each === line)).to.have.length(1);
+      expect(written.indexOf('app.use(')).to.be.above(written.lastIndexOf(app));
+    }
+  });
+
   it('refuses an application that it does not find, that has a limiter, or whose plugin could not be awaited', async () => {
     const messages = {
       'no file here makes an application of Express': ['express'],

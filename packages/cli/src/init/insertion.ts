@@ -9,9 +9,25 @@ interface Insertion {
   readonly lines: readonly string[];
 }
 
-const IMPORT = /^import\b[^;]*?from ['"][^'"\n]+['"];?$|^import ['"][^'"\n]+['"];?$/gm;
+const IMPORT =
+  /^import\b[^;=]*?from ['"][^'"\n]+['"];?$|^import ['"][^'"\n]+['"];?$|^import \w+ = require\([^\n]*\);?$/gm;
 const REQUIRE = /^(?:const|let|var) [^=;]+ = require\([^\n]*\);?$/gm;
+const COMMENT = /^[ \t]*(?:\/\*[^]*?\*\/|\/\/.*$)/gm;
+/** The lines that only the beginning of a file may have: `#!`, and directives such as 'use strict'. */
+const BEGINNING = /^#!.*\n|^\s*(['"])use [a-z]+\1;?[ \t]*(?:\n|$)/;
 const CONTEXT = 3;
+
+/** The text with spaces in place of comments, which may contain code. */
+const withoutComments = (text: string): string =>
+  text.replace(COMMENT, (comment) => comment.replace(/[^\n]/g, ' '));
+
+/** The number of lines that stay first. */
+function beginningOf(text: string): number {
+  let rest = text;
+  for (let found = BEGINNING.exec(rest); found; found = BEGINNING.exec(rest))
+    rest = rest.slice(found[0].length);
+  return text.slice(0, text.length - rest.length).split('\n').length - 1;
+}
 
 /** The number of lines up to the end of the last match. */
 function linesUntil(text: string, pattern: RegExp): number {
@@ -28,7 +44,8 @@ function isInAsync(lines: readonly string[], index: number, indent: string): boo
 /** @throws CliError `USAGE` if the lines have no place in the text */
 export function insertionsOf(file: string, text: string, framework: Framework, policy: string): Insertion[] {
   const { title, creation, name, path, isAwaited, call } = framework;
-  const found = creation.exec(text);
+  const code = withoutComments(text);
+  const found = creation.exec(code);
   if (!found)
     throw usageError(
       `${file}: no line makes an application of ${title}, such as 'const app = ${title.toLowerCase()}()'. Pass another file.`,
@@ -36,16 +53,19 @@ export function insertionsOf(file: string, text: string, framework: Framework, p
   const [line, indent = '', app = 'app'] = found;
   const lines = text.split('\n');
   const at = text.slice(0, found.index + line.length).split('\n').length;
-  const isModule = linesUntil(text, IMPORT) > 0;
+  const isModule = linesUntil(code, IMPORT) > 0;
   const semicolon = line.endsWith(';') ? ';' : '';
   if (isAwaited && !(indent === '' ? isModule : isInAsync(lines, at - 1, indent)))
     throw usageError(
       `${file}: ${title} must have loaded the plugin before routes are declared, which needs 'await'. Make the application in an async function, or in an ES module.`,
     );
-  const start = isModule ? linesUntil(text, IMPORT) : linesUntil(text, REQUIRE);
+  const start = linesUntil(code, isModule ? IMPORT : REQUIRE);
+  // Modules that are loaded by a statement of several lines are not found, so the line comes behind them, before the application.
+  const isOdd = start === 0 && code.slice(0, found.index).includes('require(');
+  const first = isOdd ? at - 1 : Math.max(start, beginningOf(code));
   const source = isModule ? `import { ${name} } from '${path}'` : `const { ${name} } = require('${path}')`;
   return [
-    { after: Math.min(start, at - 1), lines: [source + semicolon] },
+    { after: Math.min(first, at - 1), lines: [source + semicolon] },
     {
       after: at,
       lines: ['', ...call(app, policy).map((each) => indent + (semicolon ? each : each.replace(/;$/, '')))],
