@@ -112,8 +112,7 @@ export function typedKey(given: string, options: KeyOptions): TypedKey {
   if (raw) return { given, entry: given, subnet, dimension, isHash: false };
   if (given.trim() === '')
     throw wrongArgument(`key: ${JSON.stringify(given)} is empty. Pass a key, such as 'user:42'. ${RAW}`);
-  // Keys of other dimensions may be addresses, and only those of the default dimension are refused if they are nearly addresses.
-  const entry = dimension === DEFAULT_DIMENSION || isNetwork(given) ? read(given) : given;
+  const entry = read(given, dimension);
   return { given, entry, subnet, dimension, isHash: shownHash(given) !== undefined };
 }
 
@@ -149,15 +148,12 @@ export function isAddress(given: string): boolean {
   return ipaddr.isValid(given.replace(/\/\d+$/, ''));
 }
 
-/** Whether the text is an address, or a network of addresses. */
-function isNetwork(given: string): boolean {
-  return ipaddr.isValidCIDR(given) || ipaddr.isValid(given);
-}
-
-function read(given: string): Network | string {
+/** Keys of any dimension may be addresses. Only those of the default dimension are refused if they are nearly addresses. */
+function read(given: string, dimension: string): Network | string {
   try {
     return parseEntry('key', given);
   } catch (error) {
+    if (dimension !== DEFAULT_DIMENSION) return given;
     throw wrongArgument(`${withoutPage((error as Error).message)} ${RAW}`);
   }
 }

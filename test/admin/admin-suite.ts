@@ -202,11 +202,13 @@ export function adminSuite(kind: string, open: () => Promise<Place>): void {
         await place.admin.ban('198.51.100.0/30', '1h', options),
         await place.admin.ban('2001:db8:7::5', '1h', options),
         await place.admin.ban('customer/7', '1h', options),
+        await place.admin.ban('1.2', '1h', options),
       ];
       expect(bans.map(({ keys }) => keys)).to.deep.equal([
         ['198.51.100.0', '198.51.100.1', '198.51.100.2', '198.51.100.3'],
         ['2001:db8:7::/56'],
         ['customer/7'],
+        ['1.2'],
       ]);
       expect(await limiter.peek({ address: '198.51.100.2' })).to.include({ reason: 'banned' });
     });

@@ -66,14 +66,12 @@ export function dashboard(options: WebDashboardOptions): DashboardHandler {
   };
   const node = (req: IncomingMessage, res: ServerResponse): void => {
     const isSecure = 'encrypted' in req.socket;
-    void webRequest(req, req.url ?? '/', isSecure).then(
-      async (request) => {
-        const answer = handler(request, { ip: req.socket.remoteAddress });
-        send(await answer.catch(answerOfError), res);
-      },
-      // The client left while it sent the body, or a web request cannot have the method, such as TRACE.
-      () => res.destroy(),
-    );
+    const answered = webRequest(req, req.url ?? '/', isSecure).then(async (request) => {
+      const answer = handler(request, { ip: req.socket.remoteAddress });
+      send(await answer.catch(answerOfError), res);
+    });
+    // The client left while it sent the body, a web request cannot have the method, such as TRACE, or something before the page has answered.
+    answered.catch(() => res.destroy());
   };
   return Object.assign(handler, { node, close: () => service.close() });
 }

@@ -68,12 +68,14 @@ export class Judges {
 
   /** Without a ban or a wait if the limiter's answer depends on the request. */
   async #judge(name: string, key: string, dimension: string | undefined): Promise<Judged> {
-    const options = { name, raw: true, ...(dimension !== undefined && { dimension }) };
+    // A search of all keys, for a tenant or for a limiter that is not published, ends at once: each denied key would load the store.
+    const signal = AbortSignal.abort();
+    const options = { name, raw: true, signal, ...(dimension !== undefined && { dimension }) };
     const views = await this.#admin.key(key, options).catch((error: unknown) => {
       if (!isUnknown(error)) throw error;
       return [];
     });
-    const likely = views.filter((view) => view.likely);
+    const likely = views.filter((view) => view.likely && view.within === undefined);
     const [first] = likely;
     if (!first) return UNKNOWN;
     const { bannedForMs, override, policies } = first;

@@ -113,7 +113,11 @@ export class KeyQuestions {
 
 /** Refuses an empty answer after a search that ended early. */
 function refuseCut({ aborted }: AbortSignal): void {
-  if (aborted) refuse('The store has too many keys to search all of them here. Use the command line.', 503);
+  if (aborted)
+    refuse(
+      `The answer took longer than ${TIMEOUT_MS / 1000} s, as with very many keys. Use the command line.`,
+      503,
+    );
 }
 
 const idOf = (question: 'key' | 'past', { key, options }: Asked): string =>

@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import { createLimiter, memoryStore, type Limiter } from 'headgate';
 import { createAdmin, type Admin } from 'headgate/admin';
 import { Answers } from '../src/answers.js';
+import { Judges } from '../src/judges.js';
 import { KeyQuestions } from '../src/key-questions.js';
 import { webRequest } from '../src/node.js';
 import { Turns } from '../src/turns.js';
@@ -28,6 +29,12 @@ describe('questions about keys', () => {
     const log = async function* () {};
     return { seen, admin: { key: ask, denials: ask, log, isCounted: true } as unknown as Admin };
   };
+
+  it('about denied keys of the screen never search all keys', async () => {
+    const { seen, admin } = slowAdmin();
+    await new Judges(admin).of('unpublished', { key: 'ada' });
+    expect(seen.signals.map((signal) => signal?.aborted)).to.deep.equal([true]);
+  });
 
   it('are asked one at a time, with a bound, and once for all visitors', async () => {
     const { seen, admin } = slowAdmin();
