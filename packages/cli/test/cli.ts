@@ -39,7 +39,7 @@ export async function told(where: readonly string[], ...names: string[]): Promis
 /** The JSON output of a command line; an error if the command fails. */
 export async function json(...args: string[]): Promise<unknown> {
   const { code, stdout, stderr } = await headgate(['--json', ...args]);
-  if (code !== 0 && code !== 3) throw new Error(`${code}: ${stderr}`);
+  if (![0, 3, 5].includes(code)) throw new Error(`${code}: ${stderr}`);
   return JSON.parse(stdout) as unknown;
 }
 

@@ -231,6 +231,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
     'an override of all keys can be read back, and is of one limiter': [],
     'an override of another window, or to another tier, is in force at once': [],
     'a reset leaves an override as it is': [],
+    'an override holds in a process with other policies, after a deployment': [],
     'random overrides, requests and give-backs are as of a memory store': ALL.filter(
       (algorithm) => !(BUCKETS as readonly string[]).includes(algorithm),
     ),
