@@ -201,6 +201,8 @@ export interface Traits {
    * @param remaining from an admitting verdict, like `resetMs`
    */
   readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
+  /** Whether all units come back at one moment, the end of the window. */
+  readonly endsAtOnce?: boolean;
   /** The end of the period that contains a moment, ms since the epoch, if the policy counts by periods of the calendar. */
   readonly periodEnd?: (now: number) => number;
   /** The same policy with turns up to `ms` (whole ms) ahead. Absent if the policy cannot hold requests until their turn. */

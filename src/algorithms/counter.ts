@@ -70,5 +70,6 @@ export function counterTraits(limit: number): Compiled['traits'] {
     slices: { endsIn: (resetMs) => resetMs, lostPerMs: 0 },
     unit: undefined,
     nextUnitMs: (_remaining, resetMs) => resetMs,
+    endsAtOnce: true,
   };
 }

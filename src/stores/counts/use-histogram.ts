@@ -101,9 +101,6 @@ const levelOf = (used: number, capacity: number): number => {
   return level;
 };
 
-/** The algorithms whose use ends at once, with the window. */
-const ENDING = new Set(['fixed-window', 'calendar']);
-
 interface PolicyUse {
   readonly levels: number[];
   units: number;
@@ -131,7 +128,7 @@ export class UseHistogram {
     if (subject.peek) return;
     for (let i = 0; i < policies.length && i < MAX_POLICIES; i++) {
       const { name, key, allowed: admits, remaining, resetAfterMs } = policies[i]!;
-      const { window, traits, algorithm } = set.policies[i]!;
+      const { window, traits } = set.policies[i]!;
       const { capacity } = traits;
       const used = capacity - remaining;
       // `costAt` without its call, because each decision is counted.
@@ -143,7 +140,7 @@ export class UseHistogram {
       const level = levelOf(used, capacity);
       const isCrossing = admits && level >= 0 && used - cost < capacity * LEAST_USES[level]!;
       if (!(isSampled || isCrossing) || (admits && level < 0)) continue;
-      const ends = ENDING.has(algorithm);
+      const ends = traits.endsAtOnce === true;
       const rise = {
         ...{ from: admits ? levelOf(used - cost, capacity) : level, to: admits ? level : DENIED },
         ...{ windowMs: ends ? resetAfterMs : window, ends },
