@@ -3,6 +3,17 @@ import { html } from './lib.js';
 import { Cause, Key, Unknown, useFold } from './parts.js';
 import { endOf, keyText, printable, rate } from './text.js';
 
+/** The cells of a key and of its limiter. @param {any} props */
+function Place({ of: { key, dimension, within, name } }) {
+  return html`<td data-label="Key">
+      <${Key}
+        of=${key}
+        dimension=${dimension}
+      />${within ? html` <span class="quiet">within ${keyText(within)}</span>` : ''}
+    </td>
+    <td data-label="Limiter">${printable(name)}</td>`;
+}
+
 /** The keys of all limiters that are denied now. @param {any} props */
 export function DeniedKeys({ rows }) {
   const { shown, more } = useFold(rows, 4);
@@ -22,13 +33,7 @@ export function DeniedKeys({ rows }) {
         ${shown.map(
           (/** @type {any} */ each) =>
             html`<tr>
-              <td data-label="Key">
-                <${Key}
-                  of=${each.key}
-                  dimension=${each.dimension}
-                />${each.within ? html` <span class="quiet">within ${keyText(each.within)}</span>` : ''}
-              </td>
-              <td data-label="Limiter">${printable(each.name)}</td>
+              <${Place} of=${each} />
               <td class="number" data-label="Denied/s"><b class="bad">${rate(each.denied)}</b></td>
               <td data-label="Cause">
                 <${Cause} of=${each} />
@@ -61,13 +66,7 @@ export function BusyKeys({ rows }) {
         ${shown.map(
           (/** @type {any} */ each) =>
             html`<tr>
-              <td data-label="Key">
-                <${Key}
-                  of=${each.key}
-                  dimension=${each.dimension}
-                />${each.within ? html` <span class="quiet">within ${keyText(each.within)}</span>` : ''}
-              </td>
-              <td data-label="Limiter">${printable(each.name)}</td>
+              <${Place} of=${each} />
               <td class="number" data-label="Requests/s">${rate(each.admitted + each.denied)}</td>
               <td class="number" data-label="Denied/s">${rate(each.denied)}</td>
             </tr>`,
