@@ -88,7 +88,10 @@ function text({ spanMs, instances, isSampled, limiters }: Traffic, io: Io, heigh
   const shown = height === undefined ? details : fit(details, height - FIXED_LINES);
   const rows = shown.flatMap((some, i) => [headOf(limiters[i]!, io), ...some]);
   const left = limiters.length - shown.length;
+  const degraded = limiters.reduce((sum, each) => sum + each.degraded, 0);
   const notes = [
+    // A banned or denied key can be admitted by them.
+    ...(degraded > 0 ? [`${oneDigit(degraded)} decisions a second without the store: see check`] : []),
     ...(left > 0 ? [`${many(left, 'more limiter')}`] : []),
     ...(isSampled ? ['the numbers of keys are estimates'] : []),
   ];
@@ -148,8 +151,10 @@ function waitsOf({ waiting, held, slots }: Pick<LimiterRates, 'waiting' | 'held'
 const ratesText = ({ admitted, denied }: Rates, io: Io): string[] => [
   String(admitted),
   deniedText(denied, io),
-  String(Math.round(10 * (admitted + denied)) / 10),
+  String(oneDigit(admitted + denied)),
 ];
+
+const oneDigit = (rate: number): number => Math.round(10 * rate) / 10;
 
 function deniedText(rate: number, { colors }: Io): string {
   return rate > 0 ? colors.red(String(rate)) : String(rate);

@@ -119,6 +119,17 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(stdout).to.match(/^ {2}banned +2\.6$/m);
     });
 
+    it('names decisions without the store, which admit what the store would deny', async () => {
+      const limiter = on('api', {}, { timeout: '50ms', onStoreError: 'local' });
+      await limiter.consume('a');
+      await client.call('CLIENT', 'PAUSE', '1000');
+      const { degraded } = await limiter.consume('a');
+      expect(degraded).to.equal(true);
+      await shownWith(1);
+      const { stdout } = await headgate(['top', '--once', ...where]);
+      expect(stdout).to.match(/the last 5 seconds; 0\.[24] decisions a second without the store: see check/);
+    });
+
     it('tells first what denies most: policies, and what else there is', async () => {
       const policies: Policy[] = [
         { name: 'few', limit: 1, window: '1h', by: 'account' },
