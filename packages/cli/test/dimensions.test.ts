@@ -97,6 +97,9 @@ for (const kind of serverKinds) {
         .and.contain('To reset the whole limit: headgate reset openai --dimension provider --name chat.');
       const account = ['reset', '203.0.113.7', '--dimension', 'account', '--name', 'api', ...where];
       expect((await headgate(account)).stderr).to.equal('');
+      await limiter.consume({ key: '203.0.113.8', account: 'eve' });
+      // Only another dimension has charges, so that nothing was reset.
+      expect((await headgate(['reset', 'eve', '--name', 'api', ...where])).code).to.equal(5);
       await shared.close();
       await limiter.close();
       await store.close?.();

@@ -8,6 +8,7 @@ import {
   useIn,
 } from 'headgate/admin';
 import { keyOptionsOf, namesOf, noteOf, type CliCommand, type NamesOptions } from '../command.js';
+import { EXIT } from '../errors.js';
 import { duration, printable, quoted } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
@@ -57,6 +58,9 @@ async function reset(given: string, options: Options, io: Io): Promise<void> {
     if (results.length === 0)
       await writeAnswer(io, [], () => `No limiter has a record of ${printable(given)}.\n`);
     else await writeResults(io, results, { json, text });
+    // The command line names the key of another dimension, so a script must not take it as done.
+    const isDone = others.length === 0 || results.some(({ policies }) => policies.length > 0);
+    if (!isDone) io.exitCode = EXIT.unknownScope;
     warn(io, others.map(leftWarning));
   });
 }
