@@ -45,18 +45,6 @@ export function printable(text: string, longest = 60): string {
   return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
 }
 
-/** A ban by denials has neither an author nor a reason, nor has a ban of the program without a note. */
-const NO_AUTHOR = 'denials or the program';
-
-export const banNote = (by: string | null, reason: string | null): string =>
-  by === null && reason === null ? NO_AUTHOR : noteText(by, reason);
-
-/** The same behind the word "banned": ` by ada: a mistake`. */
-export function byText(by: string | null, reason: string | null): string {
-  if (by === null && reason === null) return ` by ${NO_AUTHOR}`;
-  return `${by === null ? '' : ` by ${printable(by)}`}${reason === null ? '' : `: ${printable(reason)}`}`;
-}
-
 /** The author and the reason of a change by hand, as far as they are known. */
 export const noteText = (by: string | null, reason: string | null): string =>
   [by, reason].flatMap((text) => (text === null ? [] : [printable(text)])).join(': ');

@@ -3,6 +3,7 @@ import {
   dimensionJson,
   kindOfHash,
   type Hash,
+  type KeyRates,
   type Subject,
   type Whose,
 } from 'headgate/admin';
@@ -32,6 +33,19 @@ export function subjectJson({ given, keys, dimension }: Subject): object {
 export function showKey({ key, dimension = DEFAULT_DIMENSION, within }: Omit<Whose, 'name'>): string {
   if (key === undefined) return 'all keys';
   return prefixOf(dimension) + showText(key) + (within === undefined ? '' : ` in ${printable(within)}`);
+}
+
+/** The policy or the reason that denied a key last, with the other key of the request if the denial was for that. Empty without a denial. */
+export function causeText({
+  policy,
+  reason,
+  deniedFor,
+}: Pick<KeyRates, 'policy' | 'reason' | 'deniedFor'>): string {
+  const cause = policy ?? reason;
+  if (cause === undefined) return '';
+  if (deniedFor === undefined) return printable(cause);
+  const by = deniedFor === DEFAULT_DIMENSION ? '' : ` (its ${printable(deniedFor)})`;
+  return `${printable(cause)}, of another key${by}`;
 }
 
 export function showText(text: string | Hash): string {

@@ -272,6 +272,29 @@ for (const kind of serverKinds) {
       expect(stdout).to.equal('No limiter has a record of c.\n');
     });
 
+    it('reset of a network takes every key in it, in all limiters, and names what stays', async () => {
+      const server = where.slice(0, 4);
+      for (const key of ['10.9.0.1', '10.9.0.2', '10.8.0.1']) await limiter.consume(key);
+      await other.consume('10.9.0.1');
+      const network = ['reset', '10.9.0.0/24', ...server, '--all-limiters'];
+      const found = (await json(...network)) as Record<string, unknown>[];
+      expect(
+        found.map(({ name, network: of, keys, charged }) => [name, of, keys, charged]),
+      ).to.have.deep.members([
+        ['the api', '10.9.0.0/24', 256, 2],
+        ['other', '10.9.0.0/24', 256, 1],
+      ]);
+      expect((await limiter.peek('10.9.0.2')).remaining).to.equal(3);
+      expect((await other.peek('10.9.0.1')).remaining).to.equal(3);
+      expect((await limiter.peek('10.8.0.1')).remaining).to.equal(2);
+      const nothing = 'No limiter has a record of a key of 10.9.0.0/24 by key.\n';
+      expect((await headgate(network)).stdout).to.equal(nothing);
+      await limiter.consume('10.9.0.7');
+      expect((await headgate(network)).stdout).to.match(
+        /^The charges of 1 of 256 keys of 10\.9\.0\.0\/24 in the api are forgotten: .*\n$/,
+      );
+    });
+
     it('reset leaves a ban alone, and says so', async () => {
       await limiter.consume('a');
       await limiter.ban('a', '1h');

@@ -223,6 +223,9 @@ for (const kind of serverKinds) {
       const byDenials = 'banned by denials: denied by policy default';
       while (!(await headgate(['key', 'wild', ...where])).stdout.includes(byDenials));
       await run('ban', 'hand', '1h', '--name', 'api', '--reason', 'spam');
+      expect((await headgate(['list', '--banned', ...where])).stdout)
+        .to.match(/^wild +banned .* denials: denied by policy default$/m)
+        .and.match(/^hand .* ada: spam$/m);
       const { stdout } = await headgate(['bans', 'export', ...where]);
       for (const key of ['wild', 'hand']) await run('unban', key, '--name', 'api');
       const olga = { stdin: Readable.from([stdout]), env: { USER: 'olga' } };
@@ -234,10 +237,10 @@ for (const kind of serverKinds) {
       ]);
       const people = (await headgate(['list', '--banned', ...where])).stdout;
       expect(people)
-        .to.match(/^wild +banned .* denials or the program$/m)
+        .to.match(/^wild +banned .* unknown: automatic, an import, or your code$/m)
         .and.match(/^hand .* ada: spam$/m);
       expect((await headgate(['key', 'wild', ...where])).stdout).to.contain(
-        'banned by denials or the program',
+        'banned, author unknown: automatic, an import, or your code',
       );
       await limiter.ban('noted', '1h', { reason: 'spam' });
       expect((await headgate(['key', 'noted', ...where])).stdout).to.contain('banned: spam');

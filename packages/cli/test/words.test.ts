@@ -38,7 +38,11 @@ describe('numbers', () => {
   });
 
   it('of a tenant that used more than its share name no part above 100 %', () => {
-    const { policy } = columnsFor({ io: createIo(streamsOf({}, false), [], false), isByUse: true });
+    const { policy } = columnsFor({
+      io: createIo(streamsOf({}, false), [], false),
+      isByUse: true,
+      notes: new Map(),
+    });
     const find = (used: number) =>
       ({ kind: 'admitted', policies: [{ name: 'q', limit: 800, remaining: 0, share: 71, used }] }) as never;
     expect(policy!(find(71))).to.equal('q: 71 of 71 used (100 %)');

@@ -1,25 +1,21 @@
 import {
   type Admin,
-  banCauseOf,
   DEFAULT_DIMENSION,
   type KeyView,
   lacksSlots,
-  type LoggedChange,
   overrideJson,
   type PolicyVerdict,
 } from 'headgate/admin';
+import { authorOf } from '../ban-authors.js';
 import { integer, keyOptionsOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT } from '../errors.js';
-import { byText, duration, many, printable, table, type Table, untilSlot } from '../format.js';
+import { duration, many, printable, table, type Table, untilSlot } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { slotNotes } from '../slots.js';
 import { changeText } from './override.js';
 import { showPast } from './past.js';
-
-/** The most changes of a key in which the cause of a ban is sought. */
-const MAX_CHANGES = 20;
 
 interface Options extends Shared {
   readonly cost: number;
@@ -67,27 +63,19 @@ async function showKeyOf(given: string, options: Options, io: Io): Promise<void>
     if (io.json) return writeJson(io, views.map(viewJson));
     const shown = views.filter((view) => all || isTouched(view));
     for (const view of shown) warnOf(view, io);
-    const causes = await banCauses(admin, shown);
-    await write(
-      io,
-      text(given, shown, { others: views.length - shown.length, limiters: limiters.length, causes }, io),
-    );
+    const authors = await authorsOf(admin, shown);
+    const others = views.length - shown.length;
+    await write(io, text(given, shown, { others, limiters: limiters.length, authors }, io));
   });
 }
 
-/** The causes of bans by denials, from the log. */
-async function banCauses(admin: Admin, views: readonly KeyView[]): Promise<ReadonlyMap<KeyView, string>> {
-  const causes = new Map<KeyView, string>();
-  for (const view of views) {
-    if (view.bannedForMs === 0) continue;
-    const changes: LoggedChange[] = [];
-    // The newest ban or unban decides, and other dimensions' are few.
-    for await (const change of admin.log({ name: view.name, key: view.key, actions: ['ban', 'unban'] }))
-      if (changes.push(change) === MAX_CHANGES) break;
-    const cause = banCauseOf(view, changes);
-    if (cause !== null) causes.set(view, cause);
-  }
-  return causes;
+type Authors = ReadonlyMap<KeyView, string>;
+
+/** The authors of bans, as texts behind the word "banned". */
+async function authorsOf(admin: Admin, views: readonly KeyView[]): Promise<Authors> {
+  const authors = new Map<KeyView, string>();
+  for (const view of views) if (view.bannedForMs > 0) authors.set(view, await authorOf(admin, view));
+  return authors;
 }
 
 /** Whether a limiter denies the key in all tiers that the key may have. */
@@ -121,7 +109,7 @@ function viewJson({ override, ...view }: KeyView): object {
 function text(
   given: string,
   views: readonly KeyView[],
-  { others, limiters, causes }: { others: number; limiters: number; causes: ReadonlyMap<KeyView, string> },
+  { others, limiters, authors }: { others: number; limiters: number; authors: Authors },
   io: Io,
 ): string {
   if (limiters === 0 && views.length === 0)
@@ -130,14 +118,14 @@ function text(
   const rest = `no state in ${combinations} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
   if (views.length === 0) return `${printable(given)}: ${rest}\n`;
   const unknown = views.every(({ allowed }) => allowed === null) ? UNKNOWN : '';
-  const shown = table(io, columnsFor(io, causes), views) + unknown;
+  const shown = table(io, columnsFor(io, authors), views) + unknown;
   return others > 0 ? `${shown}\nThe key has ${rest}\n` : shown;
 }
 
 const UNKNOWN =
   '\nThe answer is unknown, because the limits are. Pass them to `headgate peek`, with --name and --policy.\n';
 
-const columnsFor = ({ colors }: Io, causes: ReadonlyMap<KeyView, string>): Table<KeyView> => ({
+const columnsFor = ({ colors }: Io, authors: Authors): Table<KeyView> => ({
   limiter: ({ name, tier }) =>
     tier === undefined ? printable(name) : `${printable(name)} (tier ${printable(tier)})`,
   key: ({ key, dimension, within }) =>
@@ -153,7 +141,7 @@ const columnsFor = ({ colors }: Io, causes: ReadonlyMap<KeyView, string>): Table
     return ms === null ? 'ever' : duration(ms);
   },
   left: ({ policies }) => policies.map(leftText).join(', ') || '-',
-  notes: (view) => notesOf(view, causes.get(view)).join('; ') || '-',
+  notes: (view) => notesOf(view, authors.get(view)).join('; ') || '-',
 });
 
 function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): string {
@@ -161,13 +149,8 @@ function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): s
   return `${printable(name)}: ${remaining} of ${whole} per ${duration(windowMs)}`;
 }
 
-const notesOf = (
-  { bannedForMs, bannedBy, banReason, override, deniedLately, slots }: KeyView,
-  cause: string | undefined,
-): string[] => [
-  ...(bannedForMs > 0
-    ? [`banned${cause === undefined ? byText(bannedBy, banReason) : ` by denials: ${printable(cause)}`}`]
-    : []),
+const notesOf = ({ override, deniedLately, slots }: KeyView, author: string | undefined): string[] => [
+  ...(author === undefined ? [] : [`banned${author}`]),
   ...(deniedLately ? [otherDenialText(deniedLately)] : []),
   ...(override ? [`override${override.all ? ' of all keys' : ''}: ${changeText(override.change)}`] : []),
   ...(slots ? slotNotes(slots) : []),

@@ -7,6 +7,8 @@ import { showKey } from '../keys.js';
 export interface Look {
   readonly io: Io;
   readonly isByUse: boolean;
+  /** The author of each ban, and the reason. */
+  readonly notes: ReadonlyMap<KeyVerdictFind, string>;
 }
 
 export const columnsFor = ({ io: { colors }, isByUse }: Look): Table<KeyVerdictFind> => ({

@@ -7,10 +7,11 @@ import {
   textOrHash,
   useIn,
 } from 'headgate/admin';
+import { BanAuthors } from '../ban-authors.js';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { DeniedLately } from '../denied-lately.js';
 import { CliError, usageError } from '../errors.js';
-import { banNote, many, printable, quoted, table } from '../format.js';
+import { many, printable, quoted, table } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
@@ -107,7 +108,8 @@ async function list(options: Options, io: Io): Promise<void> {
           ? { finds: plausible, order: byKind }
           : { finds: mostUsed(plausible, options.above), order: byUse };
       const lately = wantsDenied(options) ? await DeniedLately.read(admin, name) : undefined;
-      const limited = await print({ search, ...found, most, lately }, io, () => line(''));
+      const authors = new BanAuthors(admin, { name });
+      const limited = await print({ search, ...found, most, lately, authors }, io, () => line(''));
       if (!io.json && plausible.omitted > 0) await write(io, omittedText(plausible.omitted));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
       await lately?.write(io);
@@ -173,11 +175,12 @@ interface Printed {
   /** The maximum number of facts other than bans. */
   readonly most: number;
   readonly lately: DeniedLately | undefined;
+  readonly authors: BanAuthors;
 }
 
 /** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. @returns the number of limited keys */
 async function print(
-  { search, finds: found, order, most, lately }: Printed,
+  { search, finds: found, order, most, lately, authors }: Printed,
   io: Io,
   clear: () => unknown,
 ): Promise<number> {
@@ -195,9 +198,11 @@ async function print(
   }
   const limited = finds.filter(({ kind }) => kind === 'limited').length;
   if (io.json) return limited;
+  const notes = new Map<KeyVerdictFind, string>();
+  for (const find of finds) if (find.kind === 'banned') notes.set(find, await authors.of(find));
   clear();
   for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
-    await write(io, text(name, ofScope.sort(order), { io, isByUse: order === byUse }));
+    await write(io, text(name, ofScope.sort(order), { io, isByUse: order === byUse, notes }));
   await write(io, summary(finds, search, more));
   return limited;
 }
@@ -246,11 +251,9 @@ function byScope(finds: readonly KeyVerdictFind[]): Map<string, KeyVerdictFind[]
 
 /** @param look with `isByUse`, the keys have their use of each policy */
 function text(name: string, finds: readonly KeyVerdictFind[], look: Look): string {
-  const { io } = look;
-  // The author of a ban by hand, and the reason.
-  const noteOf = (find: KeyVerdictFind) =>
-    (find.kind === 'banned' ? banNote(find.by, find.reason) : '') || '-';
-  const isNoted = finds.some((find) => noteOf(find) !== '-');
+  const { io, notes } = look;
+  const noteOf = (find: KeyVerdictFind) => notes.get(find) ?? '-';
+  const isNoted = finds.some((find) => notes.has(find));
   const rows = table(io, { ...columnsFor(look), ...(isNoted && { 'by: reason': noteOf }) }, finds);
   return `${io.colors.bold(name)}\n${rows}\n`;
 }

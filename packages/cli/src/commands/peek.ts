@@ -1,7 +1,8 @@
 import { type KeyView, lacksSlots, overrideJson, type PolicyVerdict } from 'headgate/admin';
+import { authorOf } from '../ban-authors.js';
 import { integer, keyOptionsOf, nameOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT, usageError } from '../errors.js';
-import { byText, duration, noteText, printable, table, untilSlot, utc, type Table } from '../format.js';
+import { duration, noteText, printable, table, untilSlot, utc, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
@@ -36,7 +37,8 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
   const limits = givenLimits(readLimits(options, io).get(name));
   await withAdmin(options, io, async (admin) => {
     const views = await admin.key(given, { name, tier, cost, ...key, ...limits });
-    await print(tier === undefined ? answerOf(views, name) : views[0]!, io);
+    const view = tier === undefined ? answerOf(views, name) : views[0]!;
+    await print(view, view.bannedForMs > 0 ? await authorOf(admin, view) : '', io);
   });
 }
 
@@ -58,7 +60,7 @@ function answerOf(views: readonly KeyView[], name: string): KeyView {
   );
 }
 
-async function print(view: KeyView, io: Io): Promise<void> {
+async function print(view: KeyView, author: string, io: Io): Promise<void> {
   const { name, key, given: typed, dimension, known, warnings, override, likely: _, ...answer } = view;
   warn(io, warnings);
   if (!known && (!view.stored || view.allowed === null)) io.exitCode = EXIT.unknownScope;
@@ -68,7 +70,7 @@ async function print(view: KeyView, io: Io): Promise<void> {
   const inTier = view.tier === undefined || view.bannedForMs > 0 ? '' : ` (tier ${printable(view.tier)})`;
   const heading = `${io.colors.bold(show(subject))} in ${io.colors.bold(printable(name))}${inTier}`;
   const document = { name, ...subjectJson(subject), ...answer, override: shown };
-  await writeAnswer(io, document, () => text(heading, view, io));
+  await writeAnswer(io, document, () => text(heading, view, author, io));
 }
 
 function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>): string {
@@ -78,13 +80,13 @@ function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['o
   return `${owner}, ${end}: ${changeText(change)}${note === '' ? '' : ` (${note})`}`;
 }
 
-function text(heading: string, outlook: KeyView, io: Io): string {
-  const { cost, allowed, reason, bannedForMs, bannedBy, banReason, stored, policies } = outlook;
+function text(heading: string, outlook: KeyView, author: string, io: Io): string {
+  const { cost, allowed, reason, bannedForMs, stored, policies } = outlook;
   const { green, red, yellow } = io.colors;
   const unknown = yellow(stored ? 'unknown limits' : 'nothing stored');
   const answer = allowed === null ? unknown : allowed ? green('allowed') : red(`denied (${reason})`);
   const lines = [`${heading}, a request of cost ${cost}: ${answer}`];
-  if (bannedForMs > 0) lines.push(`banned for ${duration(bannedForMs)}${byText(bannedBy, banReason)}`);
+  if (bannedForMs > 0) lines.push(`banned for ${duration(bannedForMs)}${author}`);
   if (outlook.override) lines.push(overrideText(outlook.override));
   if (policies.length === 0 && allowed) lines.push('The plan is unlimited: no policy applies.');
   else if (!stored) {
