@@ -214,8 +214,8 @@ for (const kind of serverKinds) {
       expect(await jsonLines('bans', 'log', '--name', 'other', ...where)).to.have.length(1);
       expect(await jsonLines('bans', 'log', '--limit', '2', ...where)).to.have.length(2);
       const people = (await run('bans', 'log')).stdout;
-      expect(people).to.match(/^\S+ \S+ +ban +other +10\.0\.0\.0\/24 \(256 keys\) +2h +ada +net$/m);
-      expect(people).to.match(/^\S+ \S+ +ban +api +c +1h +the program +-$/m);
+      expect(people).to.match(/^\S+ \S+ +\d+m?s +ban +other +10\.0\.0\.0\/24 \(256 keys\) +2h +ada +net$/m);
+      expect(people).to.match(/^\S+ \S+ +\d+m?s +ban +api +c +1h +the program +-$/m);
     });
 
     it('a ban by denials stays one in an export and its import', async () => {

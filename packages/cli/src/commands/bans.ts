@@ -66,7 +66,7 @@ export function register(program: CliCommand, io: Io): void {
     .action((options: Options) =>
       showLog(options, io, {
         actions: ['ban', 'unban', 'import'],
-        columns: ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'],
+        columns: ['when', 'ago', 'what', 'scope', 'key', 'for', 'by', 'reason'],
         isByHand: true,
         none: 'There are no changes of bans by hand lately.',
       }),

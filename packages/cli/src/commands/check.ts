@@ -1,11 +1,12 @@
 import { createAdmin, type Admin, type Outage, type ProcessState } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
 import { EXIT } from '../errors.js';
-import { count, many, printable, table, utc, type Table } from '../format.js';
+import { count, many, printable, table, type Table } from '../format.js';
 import { writeAnswer, type Io } from '../io.js';
 import { lossMessage } from '../loss.js';
 import { timeoutOf, withState } from '../open.js';
 import { withinLimit } from '../time-limit.js';
+import { clock, zoneOf } from '../times.js';
 
 export function register(program: CliCommand, io: Io): void {
   program
@@ -40,7 +41,7 @@ async function check(options: Options, io: Io): Promise<void> {
         ...(options.sqlite === undefined ? [connected(connectMs)] : []),
         ...(await withinLimit(
           left,
-          findingsOf(admin),
+          findingsOf(admin, io),
           `The check has not ended within ${timeout} ms. --timeout sets the limit.`,
         )),
       ];
@@ -53,7 +54,7 @@ async function check(options: Options, io: Io): Promise<void> {
   });
 }
 
-async function findingsOf(admin: Admin): Promise<Line[]> {
+async function findingsOf(admin: Admin, io: Io): Promise<Line[]> {
   // A user without permission for the counts still gets the other findings.
   const [findings, loss, processes, outages] = await Promise.all([
     admin.check(),
@@ -72,7 +73,7 @@ async function findingsOf(admin: Admin): Promise<Line[]> {
     ...findings.filter(({ code }) => code !== 'client'),
     ...(loss === undefined ? [] : [{ level: 'warning', code: 'records', message: loss } as const]),
     ...processLines(processes),
-    ...outages.map(outageLine),
+    ...outages.map((each) => outageLine(each, io)),
   ];
 }
 
@@ -105,9 +106,9 @@ function sickLine({ host, pid, health, latency, degraded }: ProcessState): Line 
   return { level: 'warning', code: 'processes', message: `${parts.join('; ')}.` };
 }
 
-function outageLine({ from, to, degraded }: Outage): Line {
-  const [start, end] = [from, to].map((at) => utc(new Date(at).toISOString()).slice(11, 16));
-  const message = `The store was down or late between ${start} and ${end} UTC: ${many(degraded, 'decision')} without it.`;
+function outageLine({ from, to, degraded }: Outage, io: Io): Line {
+  const [start, end] = [clock(io, from), clock(io, to)].map((each) => each.slice(11, 16));
+  const message = `The store was down or late between ${start} and ${end} ${zoneOf(io, to)}: ${many(degraded, 'decision')} without it.`;
   return { level: 'warning', code: 'outages', message };
 }
 

@@ -36,7 +36,7 @@ export function register(program: CliCommand, io: Io): void {
     .option('--all', 'also limiters without state of the key')
     .option(
       '--at <time>',
-      'why the key was denied at a time of the last 24 hours: 03:12 (UTC), ISO 8601, or an age such as 2h',
+      'why the key was denied at a time of the last 24 hours: 03:12 (UTC, or with --local in the zone of this machine), ISO 8601, or an age such as 2h',
     )
     .option('--cost <units>', 'the units that the request would cost', integer('--cost', 0, 1e12), 1)
     .option('--tier <name>', 'only this tier')

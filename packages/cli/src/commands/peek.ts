@@ -2,11 +2,12 @@ import { type KeyView, lacksSlots, overrideJson, type PolicyVerdict } from 'head
 import { authorOf } from '../ban-authors.js';
 import { integer, keyOptionsOf, nameOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT, usageError } from '../errors.js';
-import { duration, noteText, printable, table, untilSlot, utc, type Table } from '../format.js';
+import { duration, noteText, printable, table, untilSlot, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
 import { withAdmin } from '../open.js';
+import { instant } from '../times.js';
 import { changeText } from './override.js';
 
 interface Options extends Shared {
@@ -73,9 +74,9 @@ async function print(view: KeyView, author: string, io: Io): Promise<void> {
   await writeAnswer(io, document, () => text(heading, view, author, io));
 }
 
-function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>): string {
+function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>, io: Io): string {
   const owner = all ? 'All keys have other limits' : 'The key has limits of its own';
-  const end = until === undefined ? 'without an end' : `until ${utc(until.toISOString())} (UTC)`;
+  const end = until === undefined ? 'without an end' : `until ${instant(io, until)}`;
   const note = noteText(by ?? null, reason ?? null);
   return `${owner}, ${end}: ${changeText(change)}${note === '' ? '' : ` (${note})`}`;
 }
@@ -87,7 +88,7 @@ function text(heading: string, outlook: KeyView, author: string, io: Io): string
   const answer = allowed === null ? unknown : allowed ? green('allowed') : red(`denied (${reason})`);
   const lines = [`${heading}, a request of cost ${cost}: ${answer}`];
   if (bannedForMs > 0) lines.push(`banned for ${duration(bannedForMs)}${author}`);
-  if (outlook.override) lines.push(overrideText(outlook.override));
+  if (outlook.override) lines.push(overrideText(outlook.override, io));
   if (policies.length === 0 && allowed) lines.push('The plan is unlimited: no policy applies.');
   else if (!stored) {
     lines.push(
