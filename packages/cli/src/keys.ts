@@ -14,13 +14,18 @@ export function prefixOf(dimension: string): string {
   return dimension === DEFAULT_DIMENSION ? '' : `${dimension} `;
 }
 
+/** The longest key that tables show whole, because operators copy keys into the next command, characters. */
+const MAX_KEY = 140;
+
+const shownKey = (key: string): string => printable(key, MAX_KEY);
+
 /** The key for people, with the text that the key was derived from. */
 export function show({ given, keys, dimension }: Subject): string {
   const [key] = keys;
   if (keys.length > 1) return `${many(keys.length, 'key')} of ${printable(given)}`;
   return key === given
-    ? prefixOf(dimension) + printable(given)
-    : `${printable(key!)} (the key of ${printable(given)})`;
+    ? prefixOf(dimension) + shownKey(given)
+    : `${shownKey(key!)} (the key of ${shownKey(given)})`;
 }
 
 export function subjectJson({ given, keys, dimension }: Subject): object {
@@ -49,5 +54,5 @@ export function causeText({
 }
 
 export function showText(text: string | Hash): string {
-  return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
+  return typeof text === 'string' ? shownKey(text) : `${kindOfHash(text.hash)}:${text.hash}`;
 }

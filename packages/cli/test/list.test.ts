@@ -192,7 +192,7 @@ for (const kind of serverKinds) {
       await login.consume('c');
       const { stdout } = await headgate(['list', ...where, ...API_TEXT]);
       expect(stdout).to.match(
-        /^api\nkey +state +policy +time left +by: reason\nz +banned +- +(1h|59m 59s) +the program\na +limited +burst +\S+( \S+)? +-\nb +limited +burst/,
+        /^api\nkey +state +policy +time left +until \(UTC\) +by: reason\nz +banned +- +(1h|59m 59s) +20\S+ \S+ +the program\na +limited +burst +\S+( \S+)? +- +-\nb +limited +burst/,
       );
       expect(stdout).to.match(/\n1 banned, 2 limited; 5 keys of Headgate were checked\.\n$/);
       const banned = await headgate(['list', ...where, '--banned', '--scan']);

@@ -124,6 +124,19 @@ describe('the help in a terminal of 60 columns', () => {
   });
 });
 
+describe('the help of each command', () => {
+  it('describes the JSON that it writes', async () => {
+    const commandsIn = (help: string): string[] =>
+      [...help.slice(help.indexOf('Commands:')).matchAll(/^ {2}([a-z][a-z-]+)/gm)].map(([, name]) => name!);
+    const all = commandsIn((await headgate(['--help'])).stdout).filter((name) => name !== 'help');
+    expect(all).to.have.length(20);
+    for (const name of [...all, 'bans export', 'bans import', 'bans log', 'overrides log'].filter(
+      (each) => each !== 'bans',
+    ))
+      expect((await headgate([...name.split(' '), '--help'])).stdout, name).to.contain('With --json: ');
+  });
+});
+
 describe('colours', () => {
   it('are for terminals, unless NO_COLOR or FORCE_COLOR say otherwise', () => {
     const colours = (env: Record<string, string>, isTTY: boolean) =>

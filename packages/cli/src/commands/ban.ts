@@ -26,6 +26,9 @@ export function register(program: CliCommand, io: Io): void {
     .noteOptions()
     .forceOption()
     .serverOptions()
+    .answers(
+      'a document, or an array for several limiters: name, key (or network and keys), bannedForMs, by, reason',
+    )
     .example('ban 203.0.113.7 2h --name api --redis redis://127.0.0.1:6379')
     .action((given: string, length: string | undefined, options: Options) => ban(given, length, options, io));
 }

@@ -17,6 +17,7 @@ export function register(program: CliCommand, io: Io): void {
         'server, and its outages of the last hour. It writes nothing. Exits with 1 if limits do not hold on the server.',
     )
     .serverOptions()
+    .answers('a document: holds, findings, each with level, code and message')
     .example('check --redis redis://127.0.0.1:6379')
     .action((options: Options) => check(options, io));
 }
@@ -27,6 +28,9 @@ interface Line {
   readonly code: string;
   readonly message: string;
 }
+
+/** The time from which a blocked event loop is reported, ms. */
+const BUSY_MS = 50;
 
 /** The time from which a connection is reported as late, ms. */
 const LATE_MS = 1000;
@@ -73,6 +77,7 @@ async function findingsOf(admin: Admin, io: Io): Promise<Line[]> {
     ...findings.filter(({ code }) => code !== 'client'),
     ...(loss === undefined ? [] : [{ level: 'warning', code: 'records', message: loss } as const]),
     ...processLines(processes),
+    ...causeLines(findings, processes),
     ...outages.map((each) => outageLine(each, io)),
   ];
 }
@@ -97,13 +102,27 @@ function processLines(processes: readonly ProcessState[]): Line[] {
   return [...(fine.length > 0 ? [up] : []), ...sick.map(sickLine)];
 }
 
-function sickLine({ host, pid, health, latency, degraded }: ProcessState): Line {
+function sickLine({ host, pid, health, latency, degraded, loopDelayMs }: ProcessState): Line {
   const parts = [
     `${host}:${pid} sees the store as ${health.state}`,
-    ...(latency && latency.late > 0 ? [`${latency.late} answers a second came too late`] : []),
+    ...(latency && latency.late > 0
+      ? [`${latency.late} answers a second came too late, 99 % within ${latency.p99Ms} ms`]
+      : []),
+    ...(loopDelayMs >= BUSY_MS ? [`its event loop was blocked for ${Math.ceil(loopDelayMs)} ms`] : []),
     ...(degraded > 0 ? [`it decides ${degraded} requests a second without the store`] : []),
   ];
   return { level: 'warning', code: 'processes', message: `${parts.join('; ')}.` };
+}
+
+/** The cause of late answers: the server, or processes that see a server as slow that answers this command at once. */
+function causeLines(findings: readonly Line[], processes: readonly ProcessState[]): Line[] {
+  const late = processes.filter(({ latency }) => (latency?.late ?? 0) > 0);
+  if (late.length === 0) return [];
+  const isFast = findings.some(({ code, level }) => code === 'latency' && level === 'ok');
+  const message = isFast
+    ? `The server answered this command in time, so ${many(late.length, 'process')} or the network in between ${late.length === 1 ? 'is' : 'are'} busy.`
+    : 'The server itself answers late.';
+  return [{ level: 'warning', code: 'cause', message }];
 }
 
 function outageLine({ from, to, degraded }: Outage, io: Io): Line {

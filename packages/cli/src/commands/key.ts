@@ -9,11 +9,13 @@ import {
 import { authorOf } from '../ban-authors.js';
 import { integer, keyOptionsOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT } from '../errors.js';
-import { duration, many, printable, table, type Table, untilSlot } from '../format.js';
+import { duration, many, noteText, printable, table, type Table, untilSlot } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { slotNotes } from '../slots.js';
+import { instant } from '../times.js';
+import { recentDenials } from './key-denials.js';
 import { changeText } from './override.js';
 import { showPast } from './past.js';
 
@@ -43,6 +45,9 @@ export function register(program: CliCommand, io: Io): void {
     .nameOption()
     .keyOptions()
     .serverOptions()
+    .answers(
+      'an array, for each limiter, dimension and tier: name, key, dimension, tier, allowed, reason, retryAfterMs, policies, bannedForMs, override, likely, ...; with --at a document: at, known, denials, changes',
+    )
     .example('key 203.0.113.7 --redis redis://127.0.0.1:6379')
     .action((given: string, options: Options) =>
       options.at === undefined ? showKeyOf(given, options, io) : showPast(given, options.at, options, io),
@@ -65,7 +70,8 @@ async function showKeyOf(given: string, options: Options, io: Io): Promise<void>
     for (const view of shown) warnOf(view, io);
     const authors = await authorsOf(admin, shown);
     const others = views.length - shown.length;
-    await write(io, text(given, shown, { others, limiters: limiters.length, authors }, io));
+    const denials = limiters.length > 0 ? await recentDenials(admin, given, { name, ...key }) : '';
+    await write(io, text(given, shown, { others, limiters: limiters.length, authors }, io) + denials);
   });
 }
 
@@ -114,9 +120,9 @@ function text(
 ): string {
   if (limiters === 0 && views.length === 0)
     return `No limiter is published, and no state of the key was found. Processes publish their limiters every 30 seconds. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
-  const combinations = many(others, views.length === 0 ? 'combination' : 'other combination');
-  const rest = `no state in ${combinations} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
-  if (views.length === 0) return `${printable(given)}: ${rest}\n`;
+  if (views.length === 0)
+    return `No limiter has a record of ${printable(given)}, so none denies it now. If its requests are denied, then by another of their keys, such as an account: see decision.key in the application's log. The limits of the key: --all.\n`;
+  const rest = `no state in ${many(others, 'other combination')} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
   const unknown = views.every(({ allowed }) => allowed === null) ? UNKNOWN : '';
   const shown = table(io, columnsFor(io, authors), views) + unknown;
   return others > 0 ? `${shown}\nThe key has ${rest}\n` : shown;
@@ -125,15 +131,15 @@ function text(
 const UNKNOWN =
   '\nThe answer is unknown, because the limits are. Pass them to `headgate peek`, with --name and --policy.\n';
 
-const columnsFor = ({ colors }: Io, authors: Authors): Table<KeyView> => ({
+const columnsFor = (io: Io, authors: Authors): Table<KeyView> => ({
   limiter: ({ name, tier }) =>
     tier === undefined ? printable(name) : `${printable(name)} (tier ${printable(tier)})`,
   key: ({ key, dimension, within }) =>
     `${prefixOf(dimension)}${printable(key)}${within === undefined ? '' : ` (within ${printable(within)})`}`,
   answer: ({ allowed, likely, reason }) => {
-    if (allowed === null) return colors.yellow('unknown limits');
-    if (allowed) return colors.green('allowed');
-    return likely ? colors.red(`denied (${reason})`) : `would be denied (${reason})`;
+    if (allowed === null) return io.colors.yellow('unknown limits');
+    if (allowed) return io.colors.green('allowed');
+    return likely ? io.colors.red(`denied (${reason})`) : `would be denied (${reason})`;
   },
   for: ({ allowed, reason, policies, retryAfterMs: ms }) => {
     if (allowed !== false) return '-';
@@ -141,7 +147,7 @@ const columnsFor = ({ colors }: Io, authors: Authors): Table<KeyView> => ({
     return ms === null ? 'ever' : duration(ms);
   },
   left: ({ policies }) => policies.map(leftText).join(', ') || '-',
-  notes: (view) => notesOf(view, authors.get(view)).join('; ') || '-',
+  notes: (view) => notesOf(view, authors.get(view), io).join('; ') || '-',
 });
 
 function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): string {
@@ -149,12 +155,22 @@ function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): s
   return `${printable(name)}: ${remaining} of ${whole} per ${duration(windowMs)}`;
 }
 
-const notesOf = ({ override, deniedLately, slots }: KeyView, author: string | undefined): string[] => [
-  ...(author === undefined ? [] : [`banned${author}`]),
+const notesOf = (
+  { bannedForMs, override, deniedLately, slots }: KeyView,
+  author: string | undefined,
+  io: Io,
+): string[] => [
+  ...(author === undefined ? [] : [`banned${author}, until ${instant(io, Date.now() + bannedForMs)}`]),
   ...(deniedLately ? [otherDenialText(deniedLately)] : []),
-  ...(override ? [`override${override.all ? ' of all keys' : ''}: ${changeText(override.change)}`] : []),
+  ...(override ? [overrideText(override, io)] : []),
   ...(slots ? slotNotes(slots) : []),
 ];
+
+function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>, io: Io): string {
+  const end = until === undefined ? '' : ` until ${instant(io, until)}`;
+  const note = noteText(by ?? null, reason ?? null);
+  return `override${all ? ' of all keys' : ''}: ${changeText(change)}${end}${note === '' ? '' : ` (${note})`}`;
+}
 
 /** A key is denied with another one of its requests, whatever its own limits admit. */
 function otherDenialText({ policy, reason, dimension }: NonNullable<KeyView['deniedLately']>): string {

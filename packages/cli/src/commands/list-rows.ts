@@ -3,6 +3,7 @@ import { type KeyVerdictFind, lacksSlots, type PolicyVerdict, useIn } from 'head
 import { duration, printable, share, type Table, untilSlot } from '../format.js';
 import type { Io } from '../io.js';
 import { showKey } from '../keys.js';
+import { clock, titled } from '../times.js';
 
 export interface Look {
   readonly io: Io;
@@ -10,6 +11,11 @@ export interface Look {
   /** The author of each ban, and the reason. */
   readonly notes: ReadonlyMap<KeyVerdictFind, string>;
 }
+
+/** The end of a ban, in lists with bans. */
+export const untilFor = ({ io }: Look): Table<KeyVerdictFind> => ({
+  [titled(io, 'until')]: (find) => (find.kind === 'banned' ? clock(io, find.bannedUntil) : '-'),
+});
 
 export const columnsFor = ({ io: { colors }, isByUse }: Look): Table<KeyVerdictFind> => ({
   key: showKey,

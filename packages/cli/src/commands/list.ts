@@ -19,7 +19,7 @@ import { warnOfLoss } from '../loss.js';
 import { warnIfNothing } from '../nothing.js';
 import { withAdmin } from '../open.js';
 import { writeQueues } from '../slots.js';
-import { columnsFor, type Look } from './list-rows.js';
+import { columnsFor, untilFor, type Look } from './list-rows.js';
 
 const KEYS_PER_STEP = 500;
 
@@ -75,6 +75,9 @@ export function register(program: CliCommand, io: Io): void {
       KEYS_PER_STEP,
     )
     .serverOptions()
+    .answers(
+      'a line for each fact, whose kind is banned, limited, admitted, state or unreadable, or denied (in the last minute) or queue (slots and waiting requests)',
+    )
     .example("list --redis redis://127.0.0.1:6379 --name api --policy '100/1m'")
     .action((options: Options) => list(options, io));
 }
@@ -252,10 +255,23 @@ function byScope(finds: readonly KeyVerdictFind[]): Map<string, KeyVerdictFind[]
 /** @param look with `isByUse`, the keys have their use of each policy */
 function text(name: string, finds: readonly KeyVerdictFind[], look: Look): string {
   const { io, notes } = look;
+  const rows = withoutRepetitions(finds);
   const noteOf = (find: KeyVerdictFind) => notes.get(find) ?? '-';
   const isNoted = finds.some((find) => notes.has(find));
-  const rows = table(io, { ...columnsFor(look), ...(isNoted && { 'by: reason': noteOf }) }, finds);
-  return `${io.colors.bold(name)}\n${rows}\n`;
+  const columns = { ...columnsFor(look), ...(isNoted && { ...untilFor(look), 'by: reason': noteOf }) };
+  return `${io.colors.bold(name)}\n${table(io, columns, rows)}\n`;
+}
+
+/** The facts without limits that end before the ban of the same key. */
+function withoutRepetitions(finds: readonly KeyVerdictFind[]): KeyVerdictFind[] {
+  const idOf = ({ key, dimension, within }: KeyVerdictFind): string =>
+    JSON.stringify([key, dimension, within]);
+  const bans = new Map(
+    finds.flatMap((find) => (find.kind === 'banned' ? [[idOf(find), find.bannedForMs] as const] : [])),
+  );
+  return finds.filter(
+    (find) => find.kind !== 'limited' || (find.retryAfterMs ?? Infinity) > (bans.get(idOf(find)) ?? 0),
+  );
 }
 
 const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];

@@ -46,6 +46,9 @@ export function register(program: CliCommand, io: Io): void {
     .nameOption()
     .noteOptions()
     .serverOptions()
+    .answers(
+      'a line for each change: at, name, key or network, action, before, after, forMs, by, reason, from, keys, id; with --undo a document: undone, action, dryRun',
+    )
     .example('log --since 1h --redis redis://127.0.0.1:6379')
     .action((options: Options) =>
       options.undo === undefined

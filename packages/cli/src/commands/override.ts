@@ -68,6 +68,9 @@ export function register(program: CliCommand, io: Io): void {
     .keyOptions()
     .noteOptions()
     .serverOptions()
+    .answers(
+      'a document: name, key or all, change, until, by, reason, replaced; with --remove removed, stillBanned, unbanned; with --file: name, overrides',
+    )
     .example(
       "override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
     )

@@ -16,12 +16,14 @@ export function register(program: CliCommand, io: Io): void {
     .limitOption()
     .nameOption()
     .serverOptions()
+    .answers('a line for each override: name, key or all, change, since, until, by, reason')
     .example('overrides --name api --redis redis://127.0.0.1:6379')
     .action((options: Options) => list(options, io))
     .command('log')
     .description(
       'Shows the changes of overrides, with the operator and the reason. The newest change comes first.',
     )
+    .answers('lines as those of `headgate log`')
     .limitOption()
     .nameOption()
     .serverOptions()

@@ -27,6 +27,7 @@ export function register(program: CliCommand, io: Io): void {
     .limitsOptions()
     .option('--cost <units>', 'the units that the request would cost', integer('--cost', 0, 1e12), 1)
     .serverOptions()
+    .answers('a document: name, key, allowed, reason, retryAfterMs, policies, bannedForMs, override, ...')
     .example("peek user:42 --name api --policy '100/1m' --redis redis://127.0.0.1:6379")
     .action((given: string, options: Options) => peek(given, options, io));
 }

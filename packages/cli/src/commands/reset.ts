@@ -36,6 +36,9 @@ export function register(program: CliCommand, io: Io): void {
     .limitsOptions()
     .noteOptions()
     .serverOptions()
+    .answers(
+      'a document for one limiter, or an array for none or several: name, key (or network and keys), policies, charged (the number of keys), bannedForMs',
+    )
     .example('reset user:42 --name api --redis redis://127.0.0.1:6379')
     .action((given: string, options: Options) => reset(given, options, io));
 }

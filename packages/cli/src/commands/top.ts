@@ -32,6 +32,9 @@ export function register(program: CliCommand, io: Io): void {
     )
     .nameOption()
     .serverOptions()
+    .answers(
+      'a line a second, or with --once a document: spanMs, instances, isSampled, latency, limiters (rates, policies, reasons, keys), processes',
+    )
     .example('top --redis redis://127.0.0.1:6379')
     .action((options: Options) => top(options, io));
 }
