@@ -174,8 +174,8 @@ for (const kind of serverKinds) {
         ['b', 'ada', null],
       ]);
       const { stdout } = await run('list', '--banned');
-      expect(stdout).to.match(/^a +banned +- +\S+( \S+)? +grace: credential stuffing, INC-7$/m);
-      expect(stdout).to.match(/^b +banned +- +\S+( \S+)? +ada$/m);
+      expect(stdout).to.match(/^a +banned +- +\S+( \S+)? +20\S+ \S+ +grace: credential stuffing, INC-7$/m);
+      expect(stdout).to.match(/^b +banned +- +\S+( \S+)? +20\S+ \S+ +ada$/m);
       expect((await run('peek', 'a', '--name', 'api')).stdout).to.match(
         /\nbanned for .* by grace: credential stuffing, INC-7\n/,
       );

@@ -237,6 +237,16 @@ for (const kind of serverKinds) {
       }
     });
 
+    it('names a banned key once, unless its limit outlasts the ban', async () => {
+      await repeat(3, () => api.consume('a'));
+      await api.ban('a', '1h');
+      expect(keysOf(await list(...API_TEXT), 'limited')).to.deep.equal(['a']);
+      const { stdout } = await headgate(['list', ...where, ...API_TEXT]);
+      expect(stdout.match(/^a /gm)).to.have.length(1);
+      await api.ban('a', '1ms', { by: 'ada' });
+      expect((await headgate(['list', ...where, ...API_TEXT])).stdout).to.match(/^a +limited/m);
+    });
+
     it('shows the share of the keys that was checked if someone watches', async () => {
       const many = Array.from({ length: 2000 }, (_, i) => `user:${i}`);
       await Promise.all(many.map((key) => api.consume(key)));
@@ -401,6 +411,11 @@ for (const kind of serverKinds) {
         )
         .and.match(/^chat +globex +[<\d. ]+ +pace$/m)
         .and.match(/^reports +acme +[<\d. ]+ +wait-timeout$/m);
+      let key = '';
+      while (!key.includes('Denied in')) key = (await headgate(['key', 'globex', ...where])).stdout;
+      expect(key).to.match(
+        /^Denied in the last 10 minutes:\nchat: \d+ requests of globex, by pace; the last \S+ ago$/m,
+      );
       const top = (await headgate(['top', '--once', '--seconds', '60', ...where])).stdout;
       expect(top)
         .to.match(/^ {2}eve .* banned$/m)
@@ -434,7 +449,7 @@ for (const kind of serverKinds) {
       expect(code).to.equal(3);
       expect(stdout)
         .to.match(
-          /^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned by ada: scraping; override: 9\/1h$/m,
+          /^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned by ada: scraping, until 20\S+ \S+ UTC; override: 9\/1h( \(.*\))?$/m,
         )
         .and.match(/^login +203\.0\.113\.7 +allowed +- +[\w-]+: 4 of 5 per 1h/m)
         .and.match(/^login +account 203\.0\.113\.7 +denied \(quota-exceeded\) +\d/m)
