@@ -29,6 +29,9 @@ interface Line {
   readonly message: string;
 }
 
+/** The time in which a fast server is connected and has answered, ms. The default timeout of decisions is 100 ms. */
+const FAST_MS = 100;
+
 /** The time from which a blocked event loop is reported, ms. */
 const BUSY_MS = 50;
 
@@ -45,7 +48,7 @@ async function check(options: Options, io: Io): Promise<void> {
         ...(options.sqlite === undefined ? [connected(connectMs)] : []),
         ...(await withinLimit(
           left,
-          findingsOf(admin, io),
+          findingsOf(admin, connectMs, io),
           `The check has not ended within ${timeout} ms. --timeout sets the limit.`,
         )),
       ];
@@ -58,7 +61,7 @@ async function check(options: Options, io: Io): Promise<void> {
   });
 }
 
-async function findingsOf(admin: Admin, io: Io): Promise<Line[]> {
+async function findingsOf(admin: Admin, connectMs: number, io: Io): Promise<Line[]> {
   // A user without permission for the counts still gets the other findings.
   const [findings, loss, processes, outages] = await Promise.all([
     admin.check(),
@@ -77,7 +80,7 @@ async function findingsOf(admin: Admin, io: Io): Promise<Line[]> {
     ...findings.filter(({ code }) => code !== 'client'),
     ...(loss === undefined ? [] : [{ level: 'warning', code: 'records', message: loss } as const]),
     ...processLines(processes),
-    ...causeLines(findings, processes),
+    ...causeLines(processes, connectMs),
     ...outages.map((each) => outageLine(each, io)),
   ];
 }
@@ -109,19 +112,21 @@ function sickLine({ host, pid, health, latency, degraded, loopDelayMs }: Process
       ? [`${latency.late} answers a second came too late, 99 % within ${latency.p99Ms} ms`]
       : []),
     ...(loopDelayMs >= BUSY_MS ? [`its event loop was blocked for ${Math.ceil(loopDelayMs)} ms`] : []),
-    ...(degraded > 0 ? [`it decides ${degraded} requests a second without the store`] : []),
+    ...(degraded > 0
+      ? [`it decides ${degraded} ${degraded === 1 ? 'request' : 'requests'} a second without the store`]
+      : []),
   ];
   return { level: 'warning', code: 'processes', message: `${parts.join('; ')}.` };
 }
 
-/** The cause of late answers: the server, or processes that see a server as slow that answers this command at once. */
-function causeLines(findings: readonly Line[], processes: readonly ProcessState[]): Line[] {
-  const late = processes.filter(({ latency }) => (latency?.late ?? 0) > 0);
-  if (late.length === 0) return [];
-  const isFast = findings.some(({ code, level }) => code === 'latency' && level === 'ok');
-  const message = isFast
-    ? `The server answered this command in time, so ${many(late.length, 'process')} or the network in between ${late.length === 1 ? 'is' : 'are'} busy.`
-    : 'The server itself answers late.';
+/** The cause of late answers: processes see a server as slow that answers this command at once, or the server is slow. */
+function causeLines(processes: readonly ProcessState[], connectMs: number): Line[] {
+  const late = processes.filter(({ latency }) => (latency?.late ?? 0) > 0).length;
+  if (late === 0) return [];
+  const message =
+    connectMs < FAST_MS
+      ? `The server answered this command at once, so ${many(late, 'process')} or the network in between ${late === 1 ? 'is' : 'are'} busy.`
+      : 'The server answered this command late, too, so it is overloaded, or the network is slow.';
   return [{ level: 'warning', code: 'cause', message }];
 }
 
