@@ -116,8 +116,8 @@ export function inFlags(message: string): string {
       'Pass a policy (1000/1m or unlimited), by name if the limiter has several (minute=1000/1m), or --tier.',
     )
     .replace('Pass { tier } alone.', 'Pass --tier alone.')
-    .replace(/Pass whole milliseconds from \d+ to (\d+), or a number with a unit: .*/, (_, most: string) => {
-      return `Pass a number with a unit, up to ${shortText(Number(most))}: 10s, 15m, 1h, 30d.`;
+    .replace(/Pass whole milliseconds from \d+ to (\d+), or a number with a unit:/, (_, most: string) => {
+      return `Pass a number with a unit, up to ${shortText(Number(most))}:`;
     })
     .replace(/by its name: \{ (.+) \}\.$/, (_, changes: string) => {
       const words = changes.split(', ').map((change) => change.replace(/^"?(.+?)"?: '(.*)'$/, '$1=$2'));
