@@ -2,7 +2,7 @@ import { type Admin, DEFAULT_DIMENSION, type KeyView, type LoggedChange } from '
 import { noteText, printable } from './format.js';
 
 /** A ban as a view has it, with the note of an operator. */
-export interface Ban extends Pick<LoggedChange, 'key' | 'dimension' | 'within'> {
+interface Ban extends Pick<LoggedChange, 'key' | 'dimension' | 'within'> {
   readonly name: LoggedChange['name'];
   readonly by: string | null;
   readonly reason: string | null;
