@@ -71,7 +71,7 @@ export type { KeySearch, KeysOptions, LimitedOptions, LimitersView, LimiterView 
 export type { AppliedOverride, OverrideCounts } from './admin/override-views.js';
 export { USE_LEVELS } from './stores/counts/use-histogram.js';
 // Helpers for programs that present all of this to people.
-export { exactMilliseconds, MAX_DURATION_MS, toText } from './common/duration.js';
+export { exactMilliseconds, MAX_DURATION_MS, shortText, toText } from './common/duration.js';
 export { withoutPage } from './common/errors.js';
 export { printable, printableJson, printableLines } from './common/printable.js';
 export { faultOfSecret } from './common/secret.js';

@@ -1,4 +1,4 @@
-import { toMilliseconds, type Duration } from '../common/duration.js';
+import { shortText, toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
 import type { ChangeNote } from '../contract/change-note.js';
@@ -331,6 +331,6 @@ function shortened(before: readonly number[], duration: number, name: string): A
   const longer = before.filter((left) => left > duration + SAME_END_MS);
   if (longer.length === 0) return undefined;
   const keys = before.length === 1 ? 'the key was' : `${longer.length} of the keys were`;
-  const message = `${keys} already banned in ${JSON.stringify(name)}, for up to ${Math.max(...longer)} ms more. That ban is now shorter.`;
+  const message = `${keys} already banned in ${JSON.stringify(name)}, for up to ${shortText(Math.max(...longer))} more. That ban is now shorter.`;
   return { code: 'SHORTENED', message };
 }

@@ -16,7 +16,7 @@ import {
   type Limits,
 } from './limits.js';
 import { differing, doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
-import { isOfSlots, type Published } from './published.js';
+import { isOfSlots, policiesIn, type Configuration, type Published } from './published.js';
 import type { FoundKey, State } from './state.js';
 import { typedKey, wrongArgument, type Subject } from './typed-keys.js';
 
@@ -37,6 +37,8 @@ export interface ResetResult extends Subject {
   readonly name: string;
   /** The names of the policies that had charges. */
   readonly policies: readonly string[];
+  /** The number of keys that had charges. */
+  readonly charged: number;
   /** The number of keys that are still banned. A reset does not end bans. */
   readonly banned: number;
   /** The rest of the longest of these bans, ms, or 0. */
@@ -71,7 +73,7 @@ export function resetFunctions({ state, origin }: Context) {
         : resetOfAll(state, name, subject);
     const isOfSeveral = !given && tier !== undefined;
     return async () => {
-      const policies = await resetPolicies();
+      const { policies, charged } = await resetPolicies();
       const change = {
         action: 'reset',
         ...loggedOwner(state, name, subject),
@@ -84,12 +86,12 @@ export function resetFunctions({ state, origin }: Context) {
         left instanceof Error ? 0 : left,
       );
       return {
-        ...{ name, ...subject, policies },
+        ...{ name, ...subject, policies, charged },
         ...{ banned: lefts.filter((ms) => ms > 0).length, bannedForMs: Math.max(...lefts) },
         warnings: warnings(
           ...doubtsOf(published, name),
           isOfSeveral ? differing(published, name, 'The tier was reset in all that have it.') : undefined,
-          ...[doubt, notNoted(unnoted), freed(policies, limits)],
+          ...[doubt, notNoted(unnoted), freed(policies, limits, published.scopes.get(name))],
         ),
       };
     };
@@ -119,14 +121,22 @@ function publishedFor(published: Published, name: string, tier: string | undefin
 }
 
 /** A warning about freed slots of work that still runs. */
-function freed(names: readonly string[], limits: readonly Limits[]): AdminWarning | undefined {
-  const all = limits.flatMap(({ policies, tiers }) => [...policies, ...[...tiers.values()].flat()]);
+function freed(
+  names: readonly string[],
+  limits: readonly Limits[],
+  configurations: readonly Configuration[] = [],
+): AdminWarning | undefined {
+  const given = limits.flatMap(({ policies, tiers }) => [...policies, ...[...tiers.values()].flat()]);
+  const all = [...given, ...policiesIn(configurations)];
   const slots = all.filter((policy) => isOfSlots(policy) && names.includes(policy.name ?? 'default'));
   if (slots.length === 0) return undefined;
   const message =
     'the slots of running work are free, too, so more work than the limit may run until that work ends.';
   return { code: 'SLOTS_FREED', message };
 }
+
+/** The charges that were forgotten: the names of their policies, and the number of their keys. */
+type Forgotten = Pick<ResetResult, 'policies' | 'charged'>;
 
 interface Resetting {
   readonly name: string;
@@ -137,7 +147,7 @@ interface Resetting {
 /**
  * Prepares the reset of one tier, or of all tiers and the policies for requests without a tier, in each of some configurations.
  *
- * @returns the function that resets, and resolves with the names of the policies that had charges
+ * @returns the function that resets, and resolves with the charges that there were
  * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if none has the tier, or a policy by the dimension
  */
 function resetOf(
@@ -145,23 +155,25 @@ function resetOf(
   subject: Subject,
   limits: readonly Limits[],
   { name, tier, isLive }: Resetting,
-): () => Promise<string[]> {
+): () => Promise<Forgotten> {
   const ownSets = setsOfEach(limits, name, tier, subject.dimension);
   return async () => {
-    const names = new Set<string>();
+    const [names, keys] = [new Set<string>(), new Set<string>()];
     for (const part of ownSets) {
       const live = { ...part, overrides: isLive };
       await decidingBy(state, name, live, async (limiter) => {
         for (let at = 0; at < subject.keys.length; at += BATCH_SIZE) {
           const some = subject.keys.slice(at, at + BATCH_SIZE);
-          const charged = await Promise.all(
-            some.map((key) => resetKey(state, limiter, { key, dimension: subject.dimension }, isLive)),
-          );
-          for (const policy of charged.flat()) names.add(policy);
+          const resets = some.map(async (key) => {
+            const own = await resetKey(state, limiter, { key, dimension: subject.dimension }, isLive);
+            if (own.length > 0) keys.add(key);
+            for (const policy of own) names.add(policy);
+          });
+          await Promise.all(resets);
         }
       });
     }
-    return [...names];
+    return { policies: [...names], charged: keys.size };
   };
 }
 
@@ -210,10 +222,10 @@ async function resetKey(
 /**
  * Prepares the reset of all policies with state, including policies that the limiter no longer has.
  *
- * @returns the function that resets, and resolves with their names
+ * @returns the function that resets, and resolves with the charges that there were
  * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the store cannot find state without knowing the policies
  */
-function resetOfAll(state: State, name: string, subject: Subject): () => Promise<string[]> {
+function resetOfAll(state: State, name: string, subject: Subject): () => Promise<Forgotten> {
   if (!state.forget)
     throw wrongArgument(
       "policies: missing, and this store does not know the limiter. Pass `policies: '100/1m'`.",
@@ -222,14 +234,15 @@ function resetOfAll(state: State, name: string, subject: Subject): () => Promise
   const owners = new Set(ownersOf(state, name, subject).map(({ text }) => text));
   const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
   return async () => {
-    const names = new Set<string>();
+    const [names, charged] = [new Set<string>(), new Set<string>()];
     for await (const page of state.search({ name, ...(isSole && { key: keys[0]! }) })) {
       const isOwn = ({ owner, id }: FoundKey): boolean => isCharge(id) && owners.has(owner.text);
       for (const found of page.filter(isOwn)) {
         await state.forget!(found);
         names.add(policyNameOf(found.id));
+        charged.add(found.owner.text);
       }
     }
-    return [...names];
+    return { policies: [...names], charged: charged.size };
   };
 }

@@ -21,10 +21,25 @@ const UNITS = [
   [1000, 's'],
 ] as const;
 
+type Unit = (typeof UNITS)[number];
+
 /** A duration as exact text, in the largest unit that gives a whole number. */
 export function toText(milliseconds: number): string {
   const [length, unit] = UNITS.find(([each]) => milliseconds % each === 0) ?? [1, 'ms'];
   return `${milliseconds / length}${unit}`;
+}
+
+/** A duration for people: the two largest units, rounded up. */
+export function shortText(ms: number): string {
+  if (ms < 1000) return `${ms}ms`;
+  const largest = UNITS.findIndex(([unit]) => ms >= unit);
+  const [[length, unit], second] = UNITS.slice(largest) as [Unit, Unit?];
+  const [step, lesser] = second ?? [length, unit];
+  const rounded = Math.ceil(ms / step) * step;
+  // Rounding up may give a whole larger unit.
+  if (largest > 0 && rounded >= UNITS[largest - 1]![0]) return `1${UNITS[largest - 1]![1]}`;
+  const rest = (rounded % length) / step;
+  return `${Math.floor(rounded / length)}${unit}${rest > 0 ? ` ${rest}${lesser}` : ''}`;
 }
 
 /** Removes the error that floating point adds to a product: 1.1 hours are 3960000.0000000005 ms. */

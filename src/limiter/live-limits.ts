@@ -21,6 +21,7 @@ import {
   type Subject,
 } from '../contract/store.js';
 import { ChangeChecks, isOf } from './overrides/changes.js';
+import { RepeatedReads } from './overrides/late-reads.js';
 import {
   OverriddenSets,
   POLL_MS,
@@ -64,6 +65,7 @@ export class LiveLimits {
     const dimensions = new Set([...tierDimensions, ...Object.keys(overrides?.revisions ?? {})]);
     return [...dimensions].filter((by) => !policies.some(isOf(by)));
   });
+  readonly #reads = new RepeatedReads();
   #timer: NodeJS.Timeout | undefined;
   /** The first read of the override of all keys, while under way. Decisions wait for the read, and are degraded if the read fails. */
   #firstRead: Promise<void> | undefined;
@@ -207,7 +209,11 @@ export class LiveLimits {
       this.#timer.unref();
     };
     const read = this.#read();
-    void inBackground('The override of all keys was not read', read, this.#parts.warn).then(again);
+    void inBackground(
+      'The override of all keys was not read',
+      this.#reads.outcome(read),
+      this.#parts.warn,
+    ).then(again);
     return read;
   }
 

@@ -5,6 +5,7 @@ import { createLimiter, memoryStore, type LimiterOptions, type Store } from 'hea
 import { inBackground } from '../../src/common/background.js';
 import { emittedCodes } from '../../src/common/warnings.js';
 import { HeadgateError } from '../../src/common/errors.js';
+import { RepeatedReads } from '../../src/limiter/overrides/late-reads.js';
 
 describe('errors in the background', () => {
   const warningsOf = async (task: () => Promise<unknown>): Promise<string[]> => {
@@ -46,6 +47,28 @@ describe('errors in the background', () => {
     expect(await warningsOf(() => decideTwice())).to.deep.equal([
       'The override of all keys was not read: The store failed: broken.',
     ]);
+  });
+
+  it('of late reads of the override of all keys are reported only if several in a row are late', async () => {
+    const late = (): Promise<void> => Promise.reject(new HeadgateError('HEADGATE_STORE_TIMEOUT', 'late'));
+    const reads = new RepeatedReads();
+    for (let i = 0; i < 4; i++) await reads.outcome(late());
+    await reads.outcome(Promise.resolve());
+    for (let i = 0; i < 4; i++) await reads.outcome(late());
+    const reported = (read: Promise<void>): Promise<unknown> =>
+      reads.outcome(read).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+    expect(await reported(late())).to.be.instanceOf(HeadgateError);
+    await reads.outcome(Promise.resolve());
+    expect(await reported(Promise.reject(new Error('broken')))).to.be.instanceOf(Error);
+  });
+
+  it('a single late read of the override of all keys is repeated, not reported', async () => {
+    const late = (): Promise<never> => Promise.reject(new HeadgateError('HEADGATE_PROCESS_LATE', 'late'));
+    const store = { ...failing(), overrides: { read: late, change: late } };
+    expect(await warningsOf(() => decideTwice({ store }))).to.deep.equal([]);
   });
 
   it('are silenced by `warnings`', async () => {

@@ -74,6 +74,12 @@ export class CliCommand extends Command {
     return this.addHelpText('after', `\nExample:\n  headgate ${words}`);
   }
 
+  /** Describes the JSON that the command writes. Scripts rely on it. */
+  answers(text: string): this {
+    const width = (): number => this.configureOutput().getOutHelpWidth!();
+    return this.addHelpText('after', () => `\n${this.createHelp().boxWrap(`With --json: ${text}`, width())}`);
+  }
+
   serverOptions(): this {
     return this.option(
       '--redis <url>',

@@ -7,7 +7,7 @@ import {
 } from 'headgate/admin';
 import { printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
-import { showKey } from './keys.js';
+import { causeText, showKey } from './keys.js';
 
 interface DeniedKey extends KeyRates {
   readonly name: string;
@@ -73,5 +73,5 @@ const COLUMNS: Table<DeniedKey> = {
   limiter: ({ name }) => printable(name),
   key: showKey,
   'denied/s': ({ denied }) => (denied === 0 ? '< 0.1' : String(denied)),
-  'denied by': ({ policy, reason = '-' }) => printable(policy ?? reason),
+  'denied by': causeText,
 };

@@ -1,5 +1,5 @@
 import { HeadgateError } from 'headgate';
-import { withoutPage } from 'headgate/admin';
+import { shortText, withoutPage } from 'headgate/admin';
 
 /** The exit codes for scripts. `docs/cli.md` lists them. */
 export const EXIT = {
@@ -110,7 +110,15 @@ export function inFlags(message: string): string {
     LEADING_FLAGS[option] ? `${LEADING_FLAGS[option]}:` : whole,
   );
   const typed = named
-    .replace('a Date, ms since 1970, or an ISO 8601 text', 'such as 2030-01-31T12:00Z')
+    .replace(': a Date, ms since 1970, or an ISO 8601 text', ', such as 2030-01-31T12:00Z')
+    .replace(
+      "Pass a policy ('1000/1m' or 'unlimited'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.",
+      'Pass a policy (1000/1m or unlimited), by name if the limiter has several (minute=1000/1m), or --tier.',
+    )
+    .replace('Pass { tier } alone.', 'Pass --tier alone.')
+    .replace(/Pass whole milliseconds from \d+ to (\d+), or a number with a unit:/, (_, most: string) => {
+      return `Pass a number with a unit, up to ${shortText(Number(most))}:`;
+    })
     .replace(/by its name: \{ (.+) \}\.$/, (_, changes: string) => {
       const words = changes.split(', ').map((change) => change.replace(/^"?(.+?)"?: '(.*)'$/, '$1=$2'));
       return `by its name: ${words.join(' ')}.`;

@@ -1,13 +1,9 @@
 import stringWidth from 'string-width';
-import { printable as escaped } from 'headgate/admin';
+import { printable as escaped, shortText } from 'headgate/admin';
 import { write, writeJsonLine, type Io } from './io.js';
 
-const UNITS: readonly [string, number][] = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1000],
-];
+/** A duration for people. */
+export { shortText as duration };
 
 /** `1234567` as `1,234,567`. */
 export const count = (n: number): string => n.toLocaleString('en-US');
@@ -16,26 +12,9 @@ export const count = (n: number): string => n.toLocaleString('en-US');
 export const many = (n: number, thing: string): string =>
   `${count(n)} ${thing}${n === 1 ? '' : thing.endsWith('s') ? 'es' : 's'}`;
 
-/** A duration for people: the two largest units, rounded up. */
-export function duration(ms: number): string {
-  if (ms < 1000) return `${ms}ms`;
-  const largest = UNITS.findIndex(([, unit]) => ms >= unit);
-  const [first, second] = UNITS.slice(largest);
-  const step = (second ?? first!)[1];
-  const rounded = Math.ceil(ms / step) * step;
-  // Rounding up may give a whole larger unit.
-  if (largest > 0 && rounded >= UNITS[largest - 1]![1]) return `1${UNITS[largest - 1]![0]}`;
-  const whole = Math.floor(rounded / first![1]);
-  const rest = (rounded % first![1]) / step;
-  return `${whole}${first![0]}${second && rest > 0 ? ` ${rest}${second[0]}` : ''}`;
-}
-
 /** The end of a denial for which a slot is missing. @param ms the time until a lease ends, unless its process renews it */
 export const untilSlot = (ms: number | null): string =>
-  `until a slot is returned${ms === null ? '' : `, in ${duration(ms)} at the latest if its process died`}`;
-
-/** A moment (ISO 8601) to the second, without the zone, which the heading contains. */
-export const utc = (moment: string): string => moment.slice(0, 19).replace('T', ' ');
+  `until a slot is returned${ms === null ? '' : `, in ${shortText(ms)} at the latest if its process died`}`;
 
 /** Makes a user's text safe for a terminal: one line of at most `longest` characters. An empty text becomes two quotes. */
 export function printable(text: string, longest = 60): string {
@@ -43,18 +22,6 @@ export function printable(text: string, longest = 60): string {
   const safe = escaped(text);
   const characters = [...safe];
   return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
-}
-
-/** A ban by denials has neither an author nor a reason, nor has a ban of the program without a note. */
-const NO_AUTHOR = 'denials or the program';
-
-export const banNote = (by: string | null, reason: string | null): string =>
-  by === null && reason === null ? NO_AUTHOR : noteText(by, reason);
-
-/** The same behind the word "banned": ` by ada: a mistake`. */
-export function byText(by: string | null, reason: string | null): string {
-  if (by === null && reason === null) return ` by ${NO_AUTHOR}`;
-  return `${by === null ? '' : ` by ${printable(by)}`}${reason === null ? '' : `: ${printable(reason)}`}`;
 }
 
 /** The author and the reason of a change by hand, as far as they are known. */

@@ -25,6 +25,8 @@ export interface Io extends Streams {
   readonly args: readonly string[];
   /** `--json`: write JSON, for programs. */
   readonly json: boolean;
+  /** `--local`: moments are in the time zone of this machine, not in UTC. */
+  readonly isLocal: boolean;
   /** Whether people watch the output while it is written. */
   readonly isTTY: boolean;
   /** The number of columns of the terminal, or 80 without a terminal. */
@@ -36,12 +38,18 @@ export interface Io extends Streams {
 
 export type Colors = ReturnType<typeof pc.createColors>;
 
-export function createIo(streams: Streams, args: readonly string[], json: boolean): Io {
+/** @param flags the options of all commands */
+export function createIo(
+  streams: Streams,
+  args: readonly string[],
+  { json, isLocal }: Pick<Io, 'json' | 'isLocal'>,
+): Io {
   const { stdout, env } = streams;
   const isTTY = stdout.isTTY ?? false;
   return Object.assign(streams, {
     args,
     json,
+    isLocal,
     isTTY,
     width: stdout.columns ?? 80,
     colors: pc.createColors(wantsColors(env, isTTY)),

@@ -3,6 +3,7 @@ import {
   dimensionJson,
   kindOfHash,
   type Hash,
+  type KeyRates,
   type Subject,
   type Whose,
 } from 'headgate/admin';
@@ -13,13 +14,18 @@ export function prefixOf(dimension: string): string {
   return dimension === DEFAULT_DIMENSION ? '' : `${dimension} `;
 }
 
+/** The longest key that tables show whole, because operators copy keys into the next command, characters. */
+const MAX_KEY = 140;
+
+const shownKey = (key: string): string => printable(key, MAX_KEY);
+
 /** The key for people, with the text that the key was derived from. */
 export function show({ given, keys, dimension }: Subject): string {
   const [key] = keys;
   if (keys.length > 1) return `${many(keys.length, 'key')} of ${printable(given)}`;
   return key === given
-    ? prefixOf(dimension) + printable(given)
-    : `${printable(key!)} (the key of ${printable(given)})`;
+    ? prefixOf(dimension) + shownKey(given)
+    : `${shownKey(key!)} (the key of ${shownKey(given)})`;
 }
 
 export function subjectJson({ given, keys, dimension }: Subject): object {
@@ -34,6 +40,19 @@ export function showKey({ key, dimension = DEFAULT_DIMENSION, within }: Omit<Who
   return prefixOf(dimension) + showText(key) + (within === undefined ? '' : ` in ${printable(within)}`);
 }
 
+/** The policy or the reason that denied a key last, with the other key of the request if the denial was for that. Empty without a denial. */
+export function causeText({
+  policy,
+  reason,
+  deniedFor,
+}: Pick<KeyRates, 'policy' | 'reason' | 'deniedFor'>): string {
+  const cause = policy ?? reason;
+  if (cause === undefined) return '';
+  if (deniedFor === undefined) return printable(cause);
+  const by = deniedFor === DEFAULT_DIMENSION ? '' : ` (its ${printable(deniedFor)})`;
+  return `${printable(cause)}, of another key${by}`;
+}
+
 export function showText(text: string | Hash): string {
-  return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
+  return typeof text === 'string' ? shownKey(text) : `${kindOfHash(text.hash)}:${text.hash}`;
 }

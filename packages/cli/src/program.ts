@@ -57,7 +57,7 @@ const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
  * @returns the exit code; never rejects
  */
 export async function run(args: readonly string[], streams: Streams): Promise<number> {
-  const io = createIo(streams, args, asksForJson(args));
+  const io = createIo(streams, args, { json: has(args, '--json'), isLocal: has(args, '--local') });
   const program = createProgram(io);
   try {
     // Commander also ends help and version with an error.
@@ -73,9 +73,10 @@ export async function run(args: readonly string[], streams: Streams): Promise<nu
   }
 }
 
-function asksForJson(args: readonly string[]): boolean {
+/** Whether the arguments have an option of all commands. */
+function has(args: readonly string[], flag: string): boolean {
   const end = args.indexOf('--');
-  return (end === -1 ? args : args.slice(0, end)).includes('--json');
+  return (end === -1 ? args : args.slice(0, end)).includes(flag);
 }
 
 function createProgram(io: Io): CliCommand {
@@ -85,6 +86,7 @@ function createProgram(io: Io): CliCommand {
     )
     .version(version, '-V, --version', 'print the version')
     .option('--json', 'write JSON, errors too')
+    .option('--local', 'show and read times in the time zone of this machine (default: UTC)')
     .helpOption('-h, --help', 'print this help')
     .helpCommand('help [command]', 'print the help of a command')
     // The descriptions also wrap in a terminal of 60 columns.

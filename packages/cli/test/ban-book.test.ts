@@ -174,8 +174,8 @@ for (const kind of serverKinds) {
         ['b', 'ada', null],
       ]);
       const { stdout } = await run('list', '--banned');
-      expect(stdout).to.match(/^a +banned +- +\S+( \S+)? +grace: credential stuffing, INC-7$/m);
-      expect(stdout).to.match(/^b +banned +- +\S+( \S+)? +ada$/m);
+      expect(stdout).to.match(/^a +banned +- +\S+( \S+)? +20\S+ \S+ +grace: credential stuffing, INC-7$/m);
+      expect(stdout).to.match(/^b +banned +- +\S+( \S+)? +20\S+ \S+ +ada$/m);
       expect((await run('peek', 'a', '--name', 'api')).stdout).to.match(
         /\nbanned for .* by grace: credential stuffing, INC-7\n/,
       );
@@ -214,8 +214,8 @@ for (const kind of serverKinds) {
       expect(await jsonLines('bans', 'log', '--name', 'other', ...where)).to.have.length(1);
       expect(await jsonLines('bans', 'log', '--limit', '2', ...where)).to.have.length(2);
       const people = (await run('bans', 'log')).stdout;
-      expect(people).to.match(/^\S+ \S+ +ban +other +10\.0\.0\.0\/24 \(256 keys\) +2h +ada +net$/m);
-      expect(people).to.match(/^\S+ \S+ +ban +api +c +1h +the program +-$/m);
+      expect(people).to.match(/^\S+ \S+ +\d+m?s +ban +other +10\.0\.0\.0\/24 \(256 keys\) +2h +ada +net$/m);
+      expect(people).to.match(/^\S+ \S+ +\d+m?s +ban +api +c +1h +the program +-$/m);
     });
 
     it('a ban by denials stays one in an export and its import', async () => {
@@ -223,6 +223,9 @@ for (const kind of serverKinds) {
       const byDenials = 'banned by denials: denied by policy default';
       while (!(await headgate(['key', 'wild', ...where])).stdout.includes(byDenials));
       await run('ban', 'hand', '1h', '--name', 'api', '--reason', 'spam');
+      expect((await headgate(['list', '--banned', ...where])).stdout)
+        .to.match(/^wild +banned .* denials: denied by policy default$/m)
+        .and.match(/^hand .* ada: spam$/m);
       const { stdout } = await headgate(['bans', 'export', ...where]);
       for (const key of ['wild', 'hand']) await run('unban', key, '--name', 'api');
       const olga = { stdin: Readable.from([stdout]), env: { USER: 'olga' } };
@@ -234,10 +237,10 @@ for (const kind of serverKinds) {
       ]);
       const people = (await headgate(['list', '--banned', ...where])).stdout;
       expect(people)
-        .to.match(/^wild +banned .* denials or the program$/m)
+        .to.match(/^wild +banned .* unknown: automatic, an import, or your code$/m)
         .and.match(/^hand .* ada: spam$/m);
       expect((await headgate(['key', 'wild', ...where])).stdout).to.contain(
-        'banned by denials or the program',
+        'banned, author unknown: automatic, an import, or your code',
       );
       await limiter.ban('noted', '1h', { reason: 'spam' });
       expect((await headgate(['key', 'noted', ...where])).stdout).to.contain('banned: spam');

@@ -159,6 +159,21 @@ describe('headgate check', () => {
       expect(stdout).to.match(
         /^warning +processes +web-2:42 sees the store as down; it decides 1\.6 requests a second without the store\./m,
       );
+      const latency = { buckets: { 40: 9 }, late: 5 };
+      sink.write(
+        { id: 'y', sample: 1, ms: 1300, host: 'web-3', pid: 43, latency, limiters },
+        new Map(),
+        [],
+        minute,
+      );
+      while (!stdout.includes('web-3')) ({ stdout } = await headgate(['check', ...where]));
+      expect(stdout)
+        .to.match(
+          /^warning +processes +web-3:43 sees the store as up; 1 answers a second came too late, 99 % within \S+ ms; its event loop was blocked for 300 ms/m,
+        )
+        .and.match(
+          /^warning +cause +The server answered this command (at once, so 1 process or the network in between is busy|late, too, so .*)\.$/m,
+        );
     } finally {
       await limiter.close();
       await store.close?.();

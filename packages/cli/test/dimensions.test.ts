@@ -81,6 +81,35 @@ for (const kind of serverKinds) {
       }
     });
 
+    it('top and list name the other key for which a key was denied', async () => {
+      const { limiter, where, store } = await open(byAccount);
+      for (const key of ['10.0.0.1', '10.0.0.2', '10.0.0.3']) await limiter.consume({ key, account: 'acme' });
+      const shown = async (...args: string[]) => (await headgate([...args, ...where])).stdout;
+      await until(async () =>
+        /^ {2}account acme .* account$/m.test(await shown('top', '--once', '--seconds', '60')),
+      );
+      expect(await shown('top', '--once', '--seconds', '60')).to.match(
+        /^ {2}10\.0\.0\.3 +0 +\S+ +\S+ +account, of another key \(its account\)$/m,
+      );
+      expect(await shown('list')).to.match(
+        /^api +10\.0\.0\.3 +\S.* account, of another key \(its account\)$/m,
+      );
+      await limiter.close();
+      await store.close?.();
+    });
+
+    it('reset of a network in all limiters names the other dimensions', async () => {
+      const { limiter, where, store } = await open(byAccount);
+      const network = ['reset', '203.0.113.0/24', '--all-limiters', ...where];
+      expect((await headgate(network)).stderr).to.match(
+        /charges by other dimensions stay.*--dimension account/,
+      );
+      await limiter.consume({ key: '203.0.113.7', account: '203.0.113.7' });
+      expect(await json(...network, '--dimension', 'account')).to.include({ name: 'api', charged: 1 });
+      await limiter.close();
+      await store.close?.();
+    });
+
     it('reset names the charges of other dimensions and tenants, which stay', async () => {
       const { limiter, where, store } = await open(byAccount);
       const policies = ['pool=10/1h by provider share tenant'];

@@ -192,7 +192,7 @@ for (const kind of serverKinds) {
       await login.consume('c');
       const { stdout } = await headgate(['list', ...where, ...API_TEXT]);
       expect(stdout).to.match(
-        /^api\nkey +state +policy +time left +by: reason\nz +banned +- +(1h|59m 59s) +denials or the program\na +limited +burst +\S+( \S+)? +-\nb +limited +burst/,
+        /^api\nkey +state +policy +time left +until \(UTC\) +by: reason\nz +banned +- +(1h|59m 59s) +20\S+ \S+ +the program\na +limited +burst +\S+( \S+)? +- +-\nb +limited +burst/,
       );
       expect(stdout).to.match(/\n1 banned, 2 limited; 5 keys of Headgate were checked\.\n$/);
       const banned = await headgate(['list', ...where, '--banned', '--scan']);
@@ -235,6 +235,16 @@ for (const kind of serverKinds) {
         const left = Date.parse(bannedUntil as string) - Date.now();
         expect(left).to.be.within((bannedForMs as number) - 20_000, bannedForMs as number);
       }
+    });
+
+    it('names a banned key once, unless its limit outlasts the ban', async () => {
+      await repeat(3, () => api.consume('a'));
+      await api.ban('a', '1h');
+      expect(keysOf(await list(...API_TEXT), 'limited')).to.deep.equal(['a']);
+      const { stdout } = await headgate(['list', ...where, ...API_TEXT]);
+      expect(stdout.match(/^a /gm)).to.have.length(1);
+      await api.ban('a', '1ms', { by: 'ada' });
+      expect((await headgate(['list', ...where, ...API_TEXT])).stdout).to.match(/^a +limited/m);
     });
 
     it('shows the share of the keys that was checked if someone watches', async () => {
@@ -401,6 +411,11 @@ for (const kind of serverKinds) {
         )
         .and.match(/^chat +globex +[<\d. ]+ +pace$/m)
         .and.match(/^reports +acme +[<\d. ]+ +wait-timeout$/m);
+      let key = '';
+      while (!key.includes('Denied in')) key = (await headgate(['key', 'globex', ...where])).stdout;
+      expect(key).to.match(
+        /^Denied in the last 10 minutes:\nchat: \d+ requests of globex, by pace; the last \S+ ago$/m,
+      );
       const top = (await headgate(['top', '--once', '--seconds', '60', ...where])).stdout;
       expect(top)
         .to.match(/^ {2}eve .* banned$/m)
@@ -434,7 +449,7 @@ for (const kind of serverKinds) {
       expect(code).to.equal(3);
       expect(stdout)
         .to.match(
-          /^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned by ada: scraping; override: 9\/1h$/m,
+          /^web +203\.0\.113\.7 +denied \(banned\) +1h +.* +banned by ada: scraping, until 20\S+ \S+ UTC; override: 9\/1h( \(.*\))?$/m,
         )
         .and.match(/^login +203\.0\.113\.7 +allowed +- +[\w-]+: 4 of 5 per 1h/m)
         .and.match(/^login +account 203\.0\.113\.7 +denied \(quota-exceeded\) +\d/m)

@@ -30,7 +30,7 @@ describe('headgate log --undo', () => {
     );
     const table = (await headgate(['log', '--key', 'a', '--author', 'ada', ...where])).stdout;
     expect(table)
-      .to.match(/^\S+ \S+ +ban \(undone\) +api +a /m)
+      .to.match(/^\S+ \S+ +\d+m?s +ban \(undone\) +api +a /m)
       .and.not.contain('eve');
     expect((await headgate(['log', '--author', 'eve', ...where])).stdout).to.contain(`unban (undo of ${id})`);
     expect(await jsonLines('log', '--key', 'b', ...where)).to.deep.equal([]);

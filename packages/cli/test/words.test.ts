@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import { lengthOf } from '../src/commands/ban.js';
 import { columnsFor } from '../src/commands/list-rows.js';
-import { endOf } from '../src/commands/override.js';
+import { endOf, instant, titled } from '../src/times.js';
 import { many } from '../src/format.js';
 import { createIo } from '../src/io.js';
 import { headgate } from './cli.js';
@@ -20,13 +20,49 @@ describe('the length of a ban', () => {
   });
 });
 
-describe('the end of an override', () => {
-  it('may be a time of day: the next one of this machine', () => {
-    const now = new Date(2026, 10, 28, 3, 15);
-    expect(endOf('08:00', now)).to.deep.equal(new Date(2026, 10, 28, 8));
-    expect(endOf('3:15', now)).to.deep.equal(new Date(2026, 10, 29, 3, 15));
-    for (const other of ['24:00', '8:60', '2030-01-31T12:00Z', '8'])
-      expect(endOf(other, now)).to.equal(other);
+describe('typed and shown times', () => {
+  const zone = process.env['TZ'];
+  const inZone = (name: string): void => void (process.env['TZ'] = name);
+  afterEach(() => void (zone === undefined ? delete process.env['TZ'] : (process.env['TZ'] = zone)));
+  const now = Date.parse('2026-11-28T03:15Z');
+  const [utc, local] = [{ isLocal: false }, { isLocal: true }];
+  const end = (text: string, of = utc): unknown => {
+    const moment = endOf(text, of, now);
+    return typeof moment === 'string' ? moment : moment.toISOString();
+  };
+
+  it('the end of an override is a time of day, the next one, or a moment', () => {
+    inZone('UTC');
+    expect(end('08:00')).to.equal('2026-11-28T08:00:00.000Z');
+    expect(end('3:15')).to.equal('2026-11-29T03:15:00.000Z');
+    expect(end('08:00+02:00')).to.equal('2026-11-28T06:00:00.000Z');
+    expect(end('2026-12-01 18:00')).to.equal('2026-12-01T18:00:00.000Z');
+    expect(end('2026-12-01')).to.equal('2026-12-01T00:00:00.000Z');
+    for (const other of ['24:00', '8:60', '8', '', 'Z', 'tomorrow']) expect(end(other)).to.equal(other);
+    expect(() => end('2026-02-30T12:00Z')).to.throw('not a day of the calendar');
+    expect(() => end('2026-11-28T04:00+02:00')).to.throw('is 2026-11-28 02:00:00 UTC, which is over');
+  });
+
+  it('without a zone, it is refused where it is ambiguous', () => {
+    inZone('Europe/Berlin');
+    for (const text of ['2026-12-01T18:00', '08:00', '2026-12-01'])
+      expect(() => end(text)).to.throw(/has no zone. Pass \S+Z for .* UTC, or add --local for .* \+01:00/);
+    expect(end('2026-12-01T18:00Z')).to.equal('2026-12-01T18:00:00.000Z');
+    expect(end('2026-12-01T18:00', local)).to.equal('2026-12-01T17:00:00.000Z');
+    expect(end('08:00', local)).to.equal('2026-11-28T07:00:00.000Z');
+    // The clocks change.
+    expect(() => end('2027-03-28T02:30', local)).to.throw('skip 2027-03-28T02:30');
+    expect(() => end('2027-10-31T02:30', local)).to.throw(
+      'Pass 2027-10-31T02:30+02:00 or 2027-10-31T02:30+01:00',
+    );
+  });
+
+  it('are shown with their zone', () => {
+    inZone('America/St_Johns');
+    const moment = '2026-11-28T03:15:00.000Z';
+    expect(instant(utc, moment)).to.equal('2026-11-28 03:15:00 UTC');
+    expect(instant(local, moment)).to.equal('2026-11-27 23:45:00 -03:30');
+    expect(titled(local, 'when')).to.equal('when (America/St_Johns)');
   });
 });
 
@@ -38,7 +74,11 @@ describe('numbers', () => {
   });
 
   it('of a tenant that used more than its share name no part above 100 %', () => {
-    const { policy } = columnsFor({ io: createIo(streamsOf({}, false), [], false), isByUse: true });
+    const { policy } = columnsFor({
+      io: createIo(streamsOf({}, false), [], { json: false, isLocal: false }),
+      isByUse: true,
+      notes: new Map(),
+    });
     const find = (used: number) =>
       ({ kind: 'admitted', policies: [{ name: 'q', limit: 800, remaining: 0, share: 71, used }] }) as never;
     expect(policy!(find(71))).to.equal('q: 71 of 71 used (100 %)');
@@ -84,10 +124,23 @@ describe('the help in a terminal of 60 columns', () => {
   });
 });
 
+describe('the help of each command', () => {
+  it('describes the JSON that it writes', async () => {
+    const commandsIn = (help: string): string[] =>
+      [...help.slice(help.indexOf('Commands:')).matchAll(/^ {2}([a-z][a-z-]+)/gm)].map(([, name]) => name!);
+    const all = commandsIn((await headgate(['--help'])).stdout).filter((name) => name !== 'help');
+    expect(all).to.have.length(20);
+    for (const name of [...all, 'bans export', 'bans import', 'bans log', 'overrides log'].filter(
+      (each) => each !== 'bans',
+    ))
+      expect((await headgate([...name.split(' '), '--help'])).stdout, name).to.contain('With --json: ');
+  });
+});
+
 describe('colours', () => {
   it('are for terminals, unless NO_COLOR or FORCE_COLOR say otherwise', () => {
     const colours = (env: Record<string, string>, isTTY: boolean) =>
-      createIo(streamsOf(env, isTTY), [], false).colors.isColorSupported;
+      createIo(streamsOf(env, isTTY), [], { json: false, isLocal: false }).colors.isColorSupported;
     expect([colours({}, true), colours({}, false)]).to.deep.equal([true, false]);
     expect([colours({ FORCE_COLOR: '1' }, false), colours({ FORCE_COLOR: '0' }, true)]).to.deep.equal([
       true,

@@ -5,6 +5,7 @@ import { duration as showTime, printable } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { withAdmin } from '../open.js';
+import { instant } from '../times.js';
 
 interface Options extends NamesOptions {
   readonly for?: string;
@@ -25,6 +26,9 @@ export function register(program: CliCommand, io: Io): void {
     .noteOptions()
     .forceOption()
     .serverOptions()
+    .answers(
+      'a document, or an array for several limiters: name, key (or network and keys), bannedForMs, by, reason',
+    )
     .example('ban 203.0.113.7 2h --name api --redis redis://127.0.0.1:6379')
     .action((given: string, length: string | undefined, options: Options) => ban(given, length, options, io));
 }
@@ -41,14 +45,14 @@ async function ban(given: string, length: string | undefined, options: Options, 
       json: ({ name, by, reason, ...subject }) => {
         return { name, ...subjectJson(subject), bannedForMs: duration, by, reason };
       },
-      text: (result) => text(result, duration),
+      text: (result) => text(result, duration, io),
     });
   });
 }
 
-function text({ name, until, ...subject }: BanResult, duration: number): string {
+function text({ name, until, ...subject }: BanResult, duration: number, io: Io): string {
   const verb = subject.keys.length > 1 ? 'are' : 'is';
-  return `${show(subject)} ${verb} banned in ${printable(name)} for ${showTime(duration)}, until ${until.toISOString()}.\n`;
+  return `${show(subject)} ${verb} banned in ${printable(name)} for ${showTime(duration)}, until ${instant(io, until)}.\n`;
 }
 
 /** The results of a change in several limiters, for programs and for people. */

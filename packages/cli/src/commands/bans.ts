@@ -37,6 +37,7 @@ export function register(program: CliCommand, io: Io): void {
     .command('export')
     .description('Writes the bans as lines of JSON, for `bans import`: of one scope, or of all.')
     .nameOption()
+    .answers("the same lines: kind 'banned', name, key, bannedForMs, bannedUntil, by, reason")
     .serverOptions()
     .action((options: Options) => exportBans(options, io));
   bans
@@ -53,6 +54,7 @@ export function register(program: CliCommand, io: Io): void {
     .forceOption()
     .option('--for <duration>', "the length of bans for lines without one: '2h'")
     .option('--dry-run', 'only show the effect')
+    .answers('a document: dryRun, banned and already (keys), over and others (lines)')
     .example('bans import addresses.txt --name api --for 2h --redis redis://127.0.0.1:6379')
     .action((file: string, options: ImportOptions) => importBans(file, options, io));
   bans
@@ -60,13 +62,14 @@ export function register(program: CliCommand, io: Io): void {
     .description(
       'Shows the changes of bans by hand, with the operator and the reason. The newest change comes first.',
     )
+    .answers('lines as those of `headgate log`')
     .limitOption()
     .nameOption()
     .serverOptions()
     .action((options: Options) =>
       showLog(options, io, {
         actions: ['ban', 'unban', 'import'],
-        columns: ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'],
+        columns: ['when', 'ago', 'what', 'scope', 'key', 'for', 'by', 'reason'],
         isByHand: true,
         none: 'There are no changes of bans by hand lately.',
       }),

@@ -1,11 +1,12 @@
 import { createAdmin, type Admin, type Outage, type ProcessState } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
 import { EXIT } from '../errors.js';
-import { count, many, printable, table, utc, type Table } from '../format.js';
+import { count, many, printable, table, type Table } from '../format.js';
 import { writeAnswer, type Io } from '../io.js';
 import { lossMessage } from '../loss.js';
 import { timeoutOf, withState } from '../open.js';
 import { withinLimit } from '../time-limit.js';
+import { clock, zoneOf } from '../times.js';
 
 export function register(program: CliCommand, io: Io): void {
   program
@@ -16,6 +17,7 @@ export function register(program: CliCommand, io: Io): void {
         'server, and its outages of the last hour. It writes nothing. Exits with 1 if limits do not hold on the server.',
     )
     .serverOptions()
+    .answers('a document: holds, findings, each with level, code and message')
     .example('check --redis redis://127.0.0.1:6379')
     .action((options: Options) => check(options, io));
 }
@@ -26,6 +28,12 @@ interface Line {
   readonly code: string;
   readonly message: string;
 }
+
+/** The time in which a fast server is connected and has answered, ms. The default timeout of decisions is 100 ms. */
+const FAST_MS = 100;
+
+/** The time from which a blocked event loop is reported, ms. */
+const BUSY_MS = 50;
 
 /** The time from which a connection is reported as late, ms. */
 const LATE_MS = 1000;
@@ -40,7 +48,7 @@ async function check(options: Options, io: Io): Promise<void> {
         ...(options.sqlite === undefined ? [connected(connectMs)] : []),
         ...(await withinLimit(
           left,
-          findingsOf(admin),
+          findingsOf(admin, connectMs, io),
           `The check has not ended within ${timeout} ms. --timeout sets the limit.`,
         )),
       ];
@@ -53,7 +61,7 @@ async function check(options: Options, io: Io): Promise<void> {
   });
 }
 
-async function findingsOf(admin: Admin): Promise<Line[]> {
+async function findingsOf(admin: Admin, connectMs: number, io: Io): Promise<Line[]> {
   // A user without permission for the counts still gets the other findings.
   const [findings, loss, processes, outages] = await Promise.all([
     admin.check(),
@@ -72,7 +80,8 @@ async function findingsOf(admin: Admin): Promise<Line[]> {
     ...findings.filter(({ code }) => code !== 'client'),
     ...(loss === undefined ? [] : [{ level: 'warning', code: 'records', message: loss } as const]),
     ...processLines(processes),
-    ...outages.map(outageLine),
+    ...causeLines(processes, connectMs),
+    ...outages.map((each) => outageLine(each, io)),
   ];
 }
 
@@ -96,18 +105,34 @@ function processLines(processes: readonly ProcessState[]): Line[] {
   return [...(fine.length > 0 ? [up] : []), ...sick.map(sickLine)];
 }
 
-function sickLine({ host, pid, health, latency, degraded }: ProcessState): Line {
+function sickLine({ host, pid, health, latency, degraded, loopDelayMs }: ProcessState): Line {
   const parts = [
     `${host}:${pid} sees the store as ${health.state}`,
-    ...(latency && latency.late > 0 ? [`${latency.late} answers a second came too late`] : []),
-    ...(degraded > 0 ? [`it decides ${degraded} requests a second without the store`] : []),
+    ...(latency && latency.late > 0
+      ? [`${latency.late} answers a second came too late, 99 % within ${latency.p99Ms} ms`]
+      : []),
+    ...(loopDelayMs >= BUSY_MS ? [`its event loop was blocked for ${Math.ceil(loopDelayMs)} ms`] : []),
+    ...(degraded > 0
+      ? [`it decides ${degraded} ${degraded === 1 ? 'request' : 'requests'} a second without the store`]
+      : []),
   ];
   return { level: 'warning', code: 'processes', message: `${parts.join('; ')}.` };
 }
 
-function outageLine({ from, to, degraded }: Outage): Line {
-  const [start, end] = [from, to].map((at) => utc(new Date(at).toISOString()).slice(11, 16));
-  const message = `The store was down or late between ${start} and ${end} UTC: ${many(degraded, 'decision')} without it.`;
+/** The cause of late answers: processes see a server as slow that answers this command at once, or the server is slow. */
+function causeLines(processes: readonly ProcessState[], connectMs: number): Line[] {
+  const late = processes.filter(({ latency }) => (latency?.late ?? 0) > 0).length;
+  if (late === 0) return [];
+  const message =
+    connectMs < FAST_MS
+      ? `The server answered this command at once, so ${many(late, 'process')} or the network in between ${late === 1 ? 'is' : 'are'} busy.`
+      : 'The server answered this command late, too, so it is overloaded, or the network is slow.';
+  return [{ level: 'warning', code: 'cause', message }];
+}
+
+function outageLine({ from, to, degraded }: Outage, io: Io): Line {
+  const [start, end] = [clock(io, from), clock(io, to)].map((each) => each.slice(11, 16));
+  const message = `The store was down or late between ${start} and ${end} ${zoneOf(io, to)}: ${many(degraded, 'decision')} without it.`;
   return { level: 'warning', code: 'outages', message };
 }
 

@@ -30,6 +30,7 @@ export function register(program: CliCommand, io: Io): void {
     .option('--title <text>', 'a label beside the name of the page, such as production')
     .option('--by <name>', 'your name for the log (env: HEADGATE_BY; default: the user of the system)')
     .serverOptions()
+    .answers('a document: url, by, readOnly')
     .example('dashboard redis://127.0.0.1:6379')
     .action((url: string | undefined, options: Options) => serve(withUrl(url, options), io));
 }

@@ -46,6 +46,7 @@ export function register(program: CliCommand, io: Io): void {
     )
     .option('--policy <policy>', 'the limit, as text', '100/1m')
     .option('--write', 'change the file')
+    .answers('a document: file, difference, written')
     .example('init express')
     .example('init fastify src/http.ts --policy 300/1m --write')
     .action(async (name: string, given: string | undefined, { policy, write = false }: InitOptions) => {

@@ -1,25 +1,23 @@
 import {
   type Admin,
-  banCauseOf,
   DEFAULT_DIMENSION,
   type KeyView,
   lacksSlots,
-  type LoggedChange,
   overrideJson,
   type PolicyVerdict,
 } from 'headgate/admin';
+import { authorOf } from '../ban-authors.js';
 import { integer, keyOptionsOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT } from '../errors.js';
-import { byText, duration, many, printable, table, type Table, untilSlot } from '../format.js';
+import { duration, many, noteText, printable, table, type Table, untilSlot } from '../format.js';
 import { warn, write, writeJson, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { slotNotes } from '../slots.js';
+import { instant } from '../times.js';
+import { recentDenials } from './key-denials.js';
 import { changeText } from './override.js';
 import { showPast } from './past.js';
-
-/** The most changes of a key in which the cause of a ban is sought. */
-const MAX_CHANGES = 20;
 
 interface Options extends Shared {
   readonly cost: number;
@@ -40,13 +38,16 @@ export function register(program: CliCommand, io: Io): void {
     .option('--all', 'also limiters without state of the key')
     .option(
       '--at <time>',
-      'why the key was denied at a time of the last 24 hours: 03:12 (UTC), ISO 8601, or an age such as 2h',
+      'why the key was denied at a time of the last 24 hours: 03:12 (UTC, or with --local in the zone of this machine), ISO 8601, or an age such as 2h',
     )
     .option('--cost <units>', 'the units that the request would cost', integer('--cost', 0, 1e12), 1)
     .option('--tier <name>', 'only this tier')
     .nameOption()
     .keyOptions()
     .serverOptions()
+    .answers(
+      'an array, for each limiter, dimension and tier: name, key, dimension, tier, allowed, reason, retryAfterMs, policies, bannedForMs, override, likely, ...; with --at a document: at, known, denials, changes',
+    )
     .example('key 203.0.113.7 --redis redis://127.0.0.1:6379')
     .action((given: string, options: Options) =>
       options.at === undefined ? showKeyOf(given, options, io) : showPast(given, options.at, options, io),
@@ -67,27 +68,20 @@ async function showKeyOf(given: string, options: Options, io: Io): Promise<void>
     if (io.json) return writeJson(io, views.map(viewJson));
     const shown = views.filter((view) => all || isTouched(view));
     for (const view of shown) warnOf(view, io);
-    const causes = await banCauses(admin, shown);
-    await write(
-      io,
-      text(given, shown, { others: views.length - shown.length, limiters: limiters.length, causes }, io),
-    );
+    const authors = await authorsOf(admin, shown);
+    const others = views.length - shown.length;
+    const denials = limiters.length > 0 ? await recentDenials(admin, given, { name, ...key }) : '';
+    await write(io, text(given, shown, { others, limiters: limiters.length, authors }, io) + denials);
   });
 }
 
-/** The causes of bans by denials, from the log. */
-async function banCauses(admin: Admin, views: readonly KeyView[]): Promise<ReadonlyMap<KeyView, string>> {
-  const causes = new Map<KeyView, string>();
-  for (const view of views) {
-    if (view.bannedForMs === 0) continue;
-    const changes: LoggedChange[] = [];
-    // The newest ban or unban decides, and other dimensions' are few.
-    for await (const change of admin.log({ name: view.name, key: view.key, actions: ['ban', 'unban'] }))
-      if (changes.push(change) === MAX_CHANGES) break;
-    const cause = banCauseOf(view, changes);
-    if (cause !== null) causes.set(view, cause);
-  }
-  return causes;
+type Authors = ReadonlyMap<KeyView, string>;
+
+/** The authors of bans, as texts behind the word "banned". */
+async function authorsOf(admin: Admin, views: readonly KeyView[]): Promise<Authors> {
+  const authors = new Map<KeyView, string>();
+  for (const view of views) if (view.bannedForMs > 0) authors.set(view, await authorOf(admin, view));
+  return authors;
 }
 
 /** Whether a limiter denies the key in all tiers that the key may have. */
@@ -121,31 +115,31 @@ function viewJson({ override, ...view }: KeyView): object {
 function text(
   given: string,
   views: readonly KeyView[],
-  { others, limiters, causes }: { others: number; limiters: number; causes: ReadonlyMap<KeyView, string> },
+  { others, limiters, authors }: { others: number; limiters: number; authors: Authors },
   io: Io,
 ): string {
   if (limiters === 0 && views.length === 0)
     return `No limiter is published, and no state of the key was found. Processes publish their limiters every 30 seconds. Pass the limits to \`headgate peek\`, with --name and --policy.\n`;
-  const combinations = many(others, views.length === 0 ? 'combination' : 'other combination');
-  const rest = `no state in ${combinations} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
-  if (views.length === 0) return `${printable(given)}: ${rest}\n`;
+  if (views.length === 0)
+    return `No limiter has a record of ${printable(given)}, so none denies it now. If its requests are denied, then by another of their keys, such as an account: see decision.key in the application's log. The limits of the key: --all.\n`;
+  const rest = `no state in ${many(others, 'other combination')} of limiter, tier and dimension. List ${others === 1 ? 'it' : 'them'} with --all.`;
   const unknown = views.every(({ allowed }) => allowed === null) ? UNKNOWN : '';
-  const shown = table(io, columnsFor(io, causes), views) + unknown;
+  const shown = table(io, columnsFor(io, authors), views) + unknown;
   return others > 0 ? `${shown}\nThe key has ${rest}\n` : shown;
 }
 
 const UNKNOWN =
   '\nThe answer is unknown, because the limits are. Pass them to `headgate peek`, with --name and --policy.\n';
 
-const columnsFor = ({ colors }: Io, causes: ReadonlyMap<KeyView, string>): Table<KeyView> => ({
+const columnsFor = (io: Io, authors: Authors): Table<KeyView> => ({
   limiter: ({ name, tier }) =>
     tier === undefined ? printable(name) : `${printable(name)} (tier ${printable(tier)})`,
   key: ({ key, dimension, within }) =>
     `${prefixOf(dimension)}${printable(key)}${within === undefined ? '' : ` (within ${printable(within)})`}`,
   answer: ({ allowed, likely, reason }) => {
-    if (allowed === null) return colors.yellow('unknown limits');
-    if (allowed) return colors.green('allowed');
-    return likely ? colors.red(`denied (${reason})`) : `would be denied (${reason})`;
+    if (allowed === null) return io.colors.yellow('unknown limits');
+    if (allowed) return io.colors.green('allowed');
+    return likely ? io.colors.red(`denied (${reason})`) : `would be denied (${reason})`;
   },
   for: ({ allowed, reason, policies, retryAfterMs: ms }) => {
     if (allowed !== false) return '-';
@@ -153,7 +147,7 @@ const columnsFor = ({ colors }: Io, causes: ReadonlyMap<KeyView, string>): Table
     return ms === null ? 'ever' : duration(ms);
   },
   left: ({ policies }) => policies.map(leftText).join(', ') || '-',
-  notes: (view) => notesOf(view, causes.get(view)).join('; ') || '-',
+  notes: (view) => notesOf(view, authors.get(view), io).join('; ') || '-',
 });
 
 function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): string {
@@ -162,16 +156,21 @@ function leftText({ name, limit, share, remaining, windowMs }: PolicyVerdict): s
 }
 
 const notesOf = (
-  { bannedForMs, bannedBy, banReason, override, deniedLately, slots }: KeyView,
-  cause: string | undefined,
+  { bannedForMs, override, deniedLately, slots }: KeyView,
+  author: string | undefined,
+  io: Io,
 ): string[] => [
-  ...(bannedForMs > 0
-    ? [`banned${cause === undefined ? byText(bannedBy, banReason) : ` by denials: ${printable(cause)}`}`]
-    : []),
+  ...(author === undefined ? [] : [`banned${author}, until ${instant(io, Date.now() + bannedForMs)}`]),
   ...(deniedLately ? [otherDenialText(deniedLately)] : []),
-  ...(override ? [`override${override.all ? ' of all keys' : ''}: ${changeText(override.change)}`] : []),
+  ...(override ? [overrideText(override, io)] : []),
   ...(slots ? slotNotes(slots) : []),
 ];
+
+function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>, io: Io): string {
+  const end = until === undefined ? '' : ` until ${instant(io, until)}`;
+  const note = noteText(by ?? null, reason ?? null);
+  return `override${all ? ' of all keys' : ''}: ${changeText(change)}${end}${note === '' ? '' : ` (${note})`}`;
+}
 
 /** A key is denied with another one of its requests, whatever its own limits admit. */
 function otherDenialText({ policy, reason, dimension }: NonNullable<KeyView['deniedLately']>): string {

@@ -16,6 +16,7 @@ export function register(program: CliCommand, io: Io): void {
     )
     .nameOption()
     .serverOptions()
+    .answers('a document: instances; limiters, each with name, differ and configurations')
     .example('limits --redis redis://127.0.0.1:6379')
     .action((options: Options) => limits(options, io));
 }

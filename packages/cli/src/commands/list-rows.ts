@@ -3,11 +3,19 @@ import { type KeyVerdictFind, lacksSlots, type PolicyVerdict, useIn } from 'head
 import { duration, printable, share, type Table, untilSlot } from '../format.js';
 import type { Io } from '../io.js';
 import { showKey } from '../keys.js';
+import { clock, titled } from '../times.js';
 
 export interface Look {
   readonly io: Io;
   readonly isByUse: boolean;
+  /** The author of each ban, and the reason. */
+  readonly notes: ReadonlyMap<KeyVerdictFind, string>;
 }
+
+/** The end of a ban, in lists with bans. */
+export const untilFor = ({ io }: Look): Table<KeyVerdictFind> => ({
+  [titled(io, 'until')]: (find) => (find.kind === 'banned' ? clock(io, find.bannedUntil) : '-'),
+});
 
 export const columnsFor = ({ io: { colors }, isByUse }: Look): Table<KeyVerdictFind> => ({
   key: showKey,

@@ -7,10 +7,11 @@ import {
   textOrHash,
   useIn,
 } from 'headgate/admin';
+import { BanAuthors } from '../ban-authors.js';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { DeniedLately } from '../denied-lately.js';
 import { CliError, usageError } from '../errors.js';
-import { banNote, many, printable, quoted, table } from '../format.js';
+import { many, printable, quoted, table } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
@@ -18,7 +19,7 @@ import { warnOfLoss } from '../loss.js';
 import { warnIfNothing } from '../nothing.js';
 import { withAdmin } from '../open.js';
 import { writeQueues } from '../slots.js';
-import { columnsFor, type Look } from './list-rows.js';
+import { columnsFor, untilFor, type Look } from './list-rows.js';
 
 const KEYS_PER_STEP = 500;
 
@@ -74,6 +75,9 @@ export function register(program: CliCommand, io: Io): void {
       KEYS_PER_STEP,
     )
     .serverOptions()
+    .answers(
+      'a line for each fact, whose kind is banned, limited, admitted, state or unreadable, or denied (in the last minute) or queue (slots and waiting requests)',
+    )
     .example("list --redis redis://127.0.0.1:6379 --name api --policy '100/1m'")
     .action((options: Options) => list(options, io));
 }
@@ -107,7 +111,8 @@ async function list(options: Options, io: Io): Promise<void> {
           ? { finds: plausible, order: byKind }
           : { finds: mostUsed(plausible, options.above), order: byUse };
       const lately = wantsDenied(options) ? await DeniedLately.read(admin, name) : undefined;
-      const limited = await print({ search, ...found, most, lately }, io, () => line(''));
+      const authors = new BanAuthors(admin, { name });
+      const limited = await print({ search, ...found, most, lately, authors }, io, () => line(''));
       if (!io.json && plausible.omitted > 0) await write(io, omittedText(plausible.omitted));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
       await lately?.write(io);
@@ -173,11 +178,12 @@ interface Printed {
   /** The maximum number of facts other than bans. */
   readonly most: number;
   readonly lately: DeniedLately | undefined;
+  readonly authors: BanAuthors;
 }
 
 /** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. @returns the number of limited keys */
 async function print(
-  { search, finds: found, order, most, lately }: Printed,
+  { search, finds: found, order, most, lately, authors }: Printed,
   io: Io,
   clear: () => unknown,
 ): Promise<number> {
@@ -195,9 +201,11 @@ async function print(
   }
   const limited = finds.filter(({ kind }) => kind === 'limited').length;
   if (io.json) return limited;
+  const notes = new Map<KeyVerdictFind, string>();
+  for (const find of finds) if (find.kind === 'banned') notes.set(find, await authors.of(find));
   clear();
   for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
-    await write(io, text(name, ofScope.sort(order), { io, isByUse: order === byUse }));
+    await write(io, text(name, ofScope.sort(order), { io, isByUse: order === byUse, notes }));
   await write(io, summary(finds, search, more));
   return limited;
 }
@@ -246,13 +254,24 @@ function byScope(finds: readonly KeyVerdictFind[]): Map<string, KeyVerdictFind[]
 
 /** @param look with `isByUse`, the keys have their use of each policy */
 function text(name: string, finds: readonly KeyVerdictFind[], look: Look): string {
-  const { io } = look;
-  // The author of a ban by hand, and the reason.
-  const noteOf = (find: KeyVerdictFind) =>
-    (find.kind === 'banned' ? banNote(find.by, find.reason) : '') || '-';
-  const isNoted = finds.some((find) => noteOf(find) !== '-');
-  const rows = table(io, { ...columnsFor(look), ...(isNoted && { 'by: reason': noteOf }) }, finds);
-  return `${io.colors.bold(name)}\n${rows}\n`;
+  const { io, notes } = look;
+  const rows = withoutRepetitions(finds);
+  const noteOf = (find: KeyVerdictFind) => notes.get(find) ?? '-';
+  const isNoted = finds.some((find) => notes.has(find));
+  const columns = { ...columnsFor(look), ...(isNoted && { ...untilFor(look), 'by: reason': noteOf }) };
+  return `${io.colors.bold(name)}\n${table(io, columns, rows)}\n`;
+}
+
+/** The facts without limits that end before the ban of the same key. */
+function withoutRepetitions(finds: readonly KeyVerdictFind[]): KeyVerdictFind[] {
+  const idOf = ({ key, dimension, within }: KeyVerdictFind): string =>
+    JSON.stringify([key, dimension, within]);
+  const bans = new Map(
+    finds.flatMap((find) => (find.kind === 'banned' ? [[idOf(find), find.bannedForMs] as const] : [])),
+  );
+  return finds.filter(
+    (find) => find.kind !== 'limited' || (find.retryAfterMs ?? Infinity) > (bans.get(idOf(find)) ?? 0),
+  );
 }
 
 const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];

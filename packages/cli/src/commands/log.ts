@@ -1,15 +1,21 @@
 import { CHANGE_ACTIONS, type LoggedChange, textOrHash, whoseJson } from 'headgate/admin';
 import { limitOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
-import { duration, many, printable, table, utc, writeListing, type Table } from '../format.js';
+import { duration, many, printable, table, writeListing, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { orWarning } from '../nothing.js';
 import { withAdmin, withNamed } from '../open.js';
+import { age, clock, titled } from '../times.js';
 import { durationOf } from './ban.js';
 import { changeText } from './override.js';
 
 type Action = LoggedChange['action'];
+
+/** The columns of all changes. */
+const COLUMNS: readonly Column[] = [
+  ...(['when', 'ago', 'what', 'scope', 'key', 'before', 'after', 'for', 'by', 'reason', 'id'] as const),
+];
 
 interface Options extends Shared {
   readonly since?: string;
@@ -40,12 +46,15 @@ export function register(program: CliCommand, io: Io): void {
     .nameOption()
     .noteOptions()
     .serverOptions()
+    .answers(
+      'a line for each change: at, name, key or network, action, before, after, forMs, by, reason, from, keys, id; with --undo a document: undone, action, dryRun',
+    )
     .example('log --since 1h --redis redis://127.0.0.1:6379')
     .action((options: Options) =>
       options.undo === undefined
         ? showLog(options, io, {
             actions: actionsOf(options),
-            columns: ['when (UTC)', 'what', 'scope', 'key', 'before', 'after', 'for', 'by', 'reason', 'id'],
+            columns: COLUMNS,
             none: 'There are no changes.',
           })
         : undo(options.undo, options, io),
@@ -81,27 +90,32 @@ function actionsOf({ action }: Options): readonly Action[] {
   });
 }
 
-const COLUMNS = {
-  'when (UTC)': ({ at }) => utc(at.toISOString()),
-  what: ({ action, undoes, undoneBy }) =>
-    `${action}${undoes === undefined ? '' : ` (undo of ${undoes})`}${undoneBy === undefined ? '' : ' (undone)'}`,
-  scope: ({ name }) => showText(name),
-  key: keyText,
-  before: (change) => valueText(change, change.before),
-  after: (change) => valueText(change, change.after),
-  limits: (change) => valueText(change, change.after),
-  for: ({ forMs }) => (forMs === 0 ? '-' : duration(forMs)),
-  by: byText,
-  reason: ({ reason }) => (reason === null ? '-' : printable(reason)),
-  id: ({ id }) => id,
-} satisfies Table<LoggedChange>;
+const columnsFor = (io: Io) =>
+  ({
+    when: ({ at }) => clock(io, at),
+    ago: ({ at }) => age(at),
+    what: ({ action, undoes, undoneBy }) =>
+      `${action}${undoes === undefined ? '' : ` (undo of ${undoes})`}${undoneBy === undefined ? '' : ' (undone)'}`,
+    scope: ({ name }) => showText(name),
+    key: keyText,
+    before: (change) => valueText(change, change.before),
+    after: (change) => valueText(change, change.after),
+    limits: (change) => valueText(change, change.after),
+    for: ({ forMs }) => (forMs === 0 ? '-' : duration(forMs)),
+    by: byText,
+    reason: ({ reason }) => (reason === null ? '-' : printable(reason)),
+    id: ({ id }) => id,
+  }) satisfies Table<LoggedChange>;
 
-type Column = keyof typeof COLUMNS;
+type Column = keyof ReturnType<typeof columnsFor>;
 
 export const changesTable = (changes: readonly LoggedChange[], io: Io): string =>
-  table(io, COLUMNS_OF_CHANGES, changes);
+  table(io, tableOf(io, COLUMNS), changes);
 
-const COLUMNS_OF_CHANGES: Table<LoggedChange> = (({ limits: _, ...columns }) => columns)(COLUMNS);
+function tableOf(io: Io, names: readonly Column[]): Table<LoggedChange> {
+  const cells = columnsFor(io);
+  return Object.fromEntries(names.map((name) => [name === 'when' ? titled(io, name) : name, cells[name]]));
+}
 
 interface Part {
   readonly actions: readonly Action[];
@@ -123,7 +137,7 @@ export async function showLog(options: Options, io: Io, part: Part): Promise<voi
     );
     await writeListing(io, limitOf(options, io), part.isByHand ? byHand(changes) : changes, {
       json: changeDocument,
-      table: Object.fromEntries(part.columns.map((column) => [column, COLUMNS[column]])),
+      table: tableOf(io, part.columns),
       none: part.none,
     });
   });

@@ -18,6 +18,7 @@ import { duration, many, printable } from '../format.js';
 import { readText, warn, writeAnswer, type Io } from '../io.js';
 import { prefixOf, showKey } from '../keys.js';
 import { withAdmin } from '../open.js';
+import { endOf, instant, left } from '../times.js';
 import { durationOf } from './ban.js';
 
 interface Options extends Shared {
@@ -53,7 +54,7 @@ export function register(program: CliCommand, io: Io): void {
     .option('--for <duration>', "the duration: '2h', '30d' (default: until the override is removed)")
     .option(
       '--until <time>',
-      'the end, in place of a duration: 2030-01-31T12:00Z, or 08:00, the next in the time zone of this machine',
+      'the end, in place of a duration: 2030-01-31T12:00Z, or 08:00Z, the next; without a zone, only with --local, or on a machine in UTC',
     )
     .option('--tier <name>', "the policies of another of the limiter's `tiers`, in place of a policy")
     .option('--all', 'all keys of the limiter, in place of a key')
@@ -67,6 +68,9 @@ export function register(program: CliCommand, io: Io): void {
     .keyOptions()
     .noteOptions()
     .serverOptions()
+    .answers(
+      'a document: name, key or all, change, until, by, reason, replaced; with --remove removed, stillBanned, unbanned; with --file: name, overrides',
+    )
     .example(
       "override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
     )
@@ -183,19 +187,9 @@ function timed(options: Options, io: Io): Omit<OverrideWish, 'key' | 'change' | 
     throw usageError('--for and --until: pass one of them.');
   return {
     ...(options.for !== undefined && { for: `${durationOf(options.for, '--for')}ms` }),
-    ...(options.until !== undefined && { until: endOf(options.until) }),
+    ...(options.until !== undefined && { until: endOf(options.until, io) }),
     ...noteOf(options, io),
   };
-}
-
-/** The end of an override. A time of day, such as 08:00, is the next such time in the time zone of this machine. */
-export function endOf(text: string, now = new Date()): string | Date {
-  const [, hour, minute] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
-  if (hour === undefined) return text;
-  const end = new Date(now);
-  end.setHours(Number(hour), Number(minute), 0, 0);
-  if (end <= now) end.setDate(end.getDate() + 1);
-  return end;
 }
 
 async function report(
@@ -218,7 +212,7 @@ async function report(
   const bans = results.map(bansText).join('');
   await writeAnswer(io, isSole ? documents[0] : { name, overrides: documents }, () =>
     isSole
-      ? `${sentence(results[0]!, wishes[0]!, `in ${printable(name)}`)}\n${bans}`
+      ? `${sentence(results[0]!, wishes[0]!, { where: `in ${printable(name)}`, io })}\n${bans}`
       : `The limits of ${many(results.length, 'key')} are changed in ${printable(name)}.\n${bans}`,
   );
 }
@@ -243,14 +237,16 @@ function bansText({ stillBanned = [], unbanned = [] }: OverrideResult): string {
 function sentence(
   { key, dimension = DEFAULT_DIMENSION, override, replaced }: OverrideResult,
   { change }: OverrideWish,
-  where: string,
+  { where, io }: { readonly where: string; readonly io: Io },
 ): string {
   const [owner, has] =
     key === undefined ? ['All keys', 'have'] : [prefixOf(dimension) + printable(key), 'has'];
   if (change === undefined)
     return `${owner} ${replaced ? `${has} the configured limits again` : 'had no override'} ${where}.`;
   const end =
-    override?.until === undefined ? 'until the override is removed' : `until ${override.until.toISOString()}`;
+    override?.until === undefined
+      ? 'until the override is removed'
+      : `until ${instant(io, override.until)} (${left(override.until)} left)`;
   return `${owner} ${has} ${changeText(change)} ${where}, ${end}${replaced ? ', in place of an earlier override' : ''}.`;
 }
 

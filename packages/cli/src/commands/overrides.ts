@@ -1,9 +1,10 @@
 import { type OverriddenKey, overrideJson, whoseJson } from 'headgate/admin';
 import { limitOf, type CliCommand, type Options } from '../command.js';
-import { printable, utc, writeListing, type Table } from '../format.js';
+import { printable, writeListing, type Table } from '../format.js';
 import type { Io } from '../io.js';
 import { showKey, showText } from '../keys.js';
 import { withNamed } from '../open.js';
+import { clock, left, titled } from '../times.js';
 import { showLog } from './log.js';
 import { changeText } from './override.js';
 
@@ -15,19 +16,21 @@ export function register(program: CliCommand, io: Io): void {
     .limitOption()
     .nameOption()
     .serverOptions()
+    .answers('a line for each override: name, key or all, change, since, until, by, reason')
     .example('overrides --name api --redis redis://127.0.0.1:6379')
     .action((options: Options) => list(options, io))
     .command('log')
     .description(
       'Shows the changes of overrides, with the operator and the reason. The newest change comes first.',
     )
+    .answers('lines as those of `headgate log`')
     .limitOption()
     .nameOption()
     .serverOptions()
     .action((_: Options, command: CliCommand) =>
       showLog(command.optsWithGlobals<Options>(), io, {
         actions: ['override', 'remove'],
-        columns: ['when (UTC)', 'what', 'scope', 'key', 'limits', 'for', 'by', 'reason'],
+        columns: ['when', 'ago', 'what', 'scope', 'key', 'limits', 'for', 'by', 'reason'],
         none: 'No limits were changed lately.',
       }),
     );
@@ -35,20 +38,21 @@ export function register(program: CliCommand, io: Io): void {
 
 const orDash = (text: string | undefined): string => (text === undefined ? '-' : printable(text));
 
-const COLUMNS: Table<OverriddenKey> = {
+const columnsFor = (io: Io): Table<OverriddenKey> => ({
   scope: ({ name }) => showText(name),
   key: showKey,
   limits: ({ change }) => changeText(change),
-  'until (UTC)': ({ until }) => (until === undefined ? '-' : utc(until.toISOString())),
+  [titled(io, 'until')]: ({ until }) => (until === undefined ? '-' : clock(io, until)),
+  'time left': ({ until }) => (until === undefined ? 'no end' : left(until)),
   by: ({ by }) => orDash(by),
   reason: ({ reason }) => orDash(reason),
-};
+});
 
 async function list(options: Options, io: Io): Promise<void> {
   await withNamed(options, io, async (admin) => {
     await writeListing(io, limitOf(options, io), admin.overrides({ name: options.name }), {
       json: (found) => ({ ...whoseJson(found), ...overrideJson(found) }),
-      table: COLUMNS,
+      table: columnsFor(io),
       none: 'No key has limits of its own.',
     });
   });

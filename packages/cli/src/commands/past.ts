@@ -1,10 +1,11 @@
 import type { Admin, LoggedChange, MinuteDenials, PastDenials } from 'headgate/admin';
 import { keyOptionsOf, type Options } from '../command.js';
 import { usageError } from '../errors.js';
-import { count, many, printable, table, utc, type Table } from '../format.js';
+import { count, many, printable, table, type Table } from '../format.js';
 import { writeAnswer, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { withAdmin } from '../open.js';
+import { age, clock, instant, momentIn, titled, typedMoment } from '../times.js';
 import { durationOf } from './ban.js';
 import { changesAround } from './causes.js';
 import { changeDocument, changesTable } from './log.js';
@@ -16,11 +17,11 @@ const DAY_MS = 86_400_000;
 
 /** Shows why a key was denied around a time of the last 24 hours. */
 export async function showPast(given: string, at: string, options: Options, io: Io): Promise<void> {
-  const time = timeOf(at, Date.now());
+  const time = timeOf(at, Date.now(), io);
   const key = keyOptionsOf(options, given);
   await withAdmin(options, io, async (admin) => {
     const all = await admin.denials(given, { name: options.name, ...key });
-    const unknown = notKept(time, Date.now()) ?? (await notFound(admin, options.name, all));
+    const unknown = notKept(time, Date.now(), io) ?? (await notFound(admin, options.name, all));
     const changes = await changesAround(admin, {
       names: namesOf(options.name, all),
       keys: new Set([given, ...all.map((past) => past.key)]),
@@ -41,7 +42,7 @@ export async function showPast(given: string, at: string, options: Options, io: 
     await writeAnswer(io, document, () =>
       unknown === undefined
         ? text(given, time, all, io) + changesText(changes, io)
-        : `Unknown: ${unknown}\n${wholeText(all)}`,
+        : `Unknown: ${unknown}\n${wholeText(all, io)}`,
     );
   });
 }
@@ -58,8 +59,8 @@ function changesText(changes: readonly LoggedChange[], io: Io): string {
 }
 
 /** The reason why no store can know a time, or `undefined`. */
-function notKept(time: number, now: number): string | undefined {
-  const shown = `${utc(new Date(time).toISOString())} UTC`;
+function notKept(time: number, now: number, io: Io): string | undefined {
+  const shown = instant(io, time);
   if (time > now) return `${shown} lies in the future.`;
   return time < now - DAY_MS ? `denials are kept for 24 hours, and ${shown} is earlier.` : undefined;
 }
@@ -91,44 +92,39 @@ function text(given: string, time: number, all: readonly PastDenials[], io: Io):
     around.length > 0
       ? table(
           io,
-          columns,
+          columnsFor(io),
           around.sort((a, b) => a.minute - b.minute),
         )
-      : `No denial of ${key} is recorded within 5 minutes of ${utc(new Date(time).toISOString())} UTC.\n`;
-  return shown + wholeText(all);
+      : `No denial of ${key} is recorded within 5 minutes of ${instant(io, time)}.\n`;
+  return shown + wholeText(all, io);
 }
 
 /** The denials of each limiter. Empty if there are none. */
-function wholeText(all: readonly PastDenials[]): string {
+function wholeText(all: readonly PastDenials[], io: Io): string {
   const whole = all.map(
     ({ name, count: denials, first, last }) =>
-      `${printable(name)}: ${many(denials, 'denial')} from ${utc(first.toISOString())} to ${utc(last.toISOString())} UTC\n`,
+      `${printable(name)}: ${many(denials, 'denial')} from ${clock(io, first)} to ${instant(io, last)} (${age(last)} ago)\n`,
   );
   return whole.length === 0 ? '' : `\nIn the last 24 hours:\n${whole.join('')}`;
 }
 
-const columns: Table<Row> = {
-  'minute (UTC)': ({ minute }) => utc(new Date(minute).toISOString()).slice(0, 16),
+const columnsFor = (io: Io): Table<Row> => ({
+  [titled(io, 'minute')]: ({ minute }) => clock(io, minute).slice(0, 16),
   limiter: ({ name }) => printable(name),
   key: ({ key, dimension, within }) =>
     `${prefixOf(dimension)}${printable(key)}${within === undefined ? '' : ` (within ${printable(within)})`}`,
   'denied by': ({ policy, reason }) => printable(policy ?? reason ?? ''),
   denials: ({ count: denials }) => count(denials),
-};
+});
 
 /** The last moment with a time of day, a time, or a moment of some age ago. @throws CliError `USAGE` */
-function timeOf(text: string, now: number): number {
-  const clock = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text);
-  if (clock) {
-    const today = now - (now % DAY_MS) + (Number(clock[1]) * 60 + Number(clock[2])) * 60_000;
-    return today > now ? today - DAY_MS : today;
-  }
-  // A time without a zone is in UTC, like a time of day and the times of the answer.
-  const isZoned = /(?:z|[+-]\d\d:?\d\d|^[\d-]+)$/i.test(text);
-  const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(isZoned ? text : `${text}Z`) : NaN;
-  if (!Number.isNaN(time)) return time;
+function timeOf(text: string, now: number, { isLocal }: Io): number {
+  const typed = typedMoment(text);
+  // A time without a zone is in that of the answer.
+  const zone = isLocal ? undefined : 'Z';
+  if (typed) return momentIn('--at', typed, { zone, isPast: true, now }).getTime();
   if (/^\d+\s*[a-z]+$/i.test(text)) return now - durationOf(text, '--at');
   throw usageError(
-    '--at: pass a time of day in UTC such as 03:12, a time such as 2026-11-29T03:12Z, or an age such as 2h.',
+    '--at: pass a time of day such as 03:12, a time such as 2026-11-29T03:12Z, or an age such as 2h.',
   );
 }

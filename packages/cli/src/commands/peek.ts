@@ -1,11 +1,13 @@
 import { type KeyView, lacksSlots, overrideJson, type PolicyVerdict } from 'headgate/admin';
+import { authorOf } from '../ban-authors.js';
 import { integer, keyOptionsOf, nameOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT, usageError } from '../errors.js';
-import { byText, duration, noteText, printable, table, untilSlot, utc, type Table } from '../format.js';
+import { duration, noteText, printable, table, untilSlot, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
 import { withAdmin } from '../open.js';
+import { instant } from '../times.js';
 import { changeText } from './override.js';
 
 interface Options extends Shared {
@@ -25,6 +27,7 @@ export function register(program: CliCommand, io: Io): void {
     .limitsOptions()
     .option('--cost <units>', 'the units that the request would cost', integer('--cost', 0, 1e12), 1)
     .serverOptions()
+    .answers('a document: name, key, allowed, reason, retryAfterMs, policies, bannedForMs, override, ...')
     .example("peek user:42 --name api --policy '100/1m' --redis redis://127.0.0.1:6379")
     .action((given: string, options: Options) => peek(given, options, io));
 }
@@ -36,7 +39,8 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
   const limits = givenLimits(readLimits(options, io).get(name));
   await withAdmin(options, io, async (admin) => {
     const views = await admin.key(given, { name, tier, cost, ...key, ...limits });
-    await print(tier === undefined ? answerOf(views, name) : views[0]!, io);
+    const view = tier === undefined ? answerOf(views, name) : views[0]!;
+    await print(view, view.bannedForMs > 0 ? await authorOf(admin, view) : '', io);
   });
 }
 
@@ -58,7 +62,7 @@ function answerOf(views: readonly KeyView[], name: string): KeyView {
   );
 }
 
-async function print(view: KeyView, io: Io): Promise<void> {
+async function print(view: KeyView, author: string, io: Io): Promise<void> {
   const { name, key, given: typed, dimension, known, warnings, override, likely: _, ...answer } = view;
   warn(io, warnings);
   if (!known && (!view.stored || view.allowed === null)) io.exitCode = EXIT.unknownScope;
@@ -68,24 +72,24 @@ async function print(view: KeyView, io: Io): Promise<void> {
   const inTier = view.tier === undefined || view.bannedForMs > 0 ? '' : ` (tier ${printable(view.tier)})`;
   const heading = `${io.colors.bold(show(subject))} in ${io.colors.bold(printable(name))}${inTier}`;
   const document = { name, ...subjectJson(subject), ...answer, override: shown };
-  await writeAnswer(io, document, () => text(heading, view, io));
+  await writeAnswer(io, document, () => text(heading, view, author, io));
 }
 
-function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>): string {
+function overrideText({ all, change, until, by, reason }: NonNullable<KeyView['override']>, io: Io): string {
   const owner = all ? 'All keys have other limits' : 'The key has limits of its own';
-  const end = until === undefined ? 'without an end' : `until ${utc(until.toISOString())} (UTC)`;
+  const end = until === undefined ? 'without an end' : `until ${instant(io, until)}`;
   const note = noteText(by ?? null, reason ?? null);
   return `${owner}, ${end}: ${changeText(change)}${note === '' ? '' : ` (${note})`}`;
 }
 
-function text(heading: string, outlook: KeyView, io: Io): string {
-  const { cost, allowed, reason, bannedForMs, bannedBy, banReason, stored, policies } = outlook;
+function text(heading: string, outlook: KeyView, author: string, io: Io): string {
+  const { cost, allowed, reason, bannedForMs, stored, policies } = outlook;
   const { green, red, yellow } = io.colors;
   const unknown = yellow(stored ? 'unknown limits' : 'nothing stored');
   const answer = allowed === null ? unknown : allowed ? green('allowed') : red(`denied (${reason})`);
   const lines = [`${heading}, a request of cost ${cost}: ${answer}`];
-  if (bannedForMs > 0) lines.push(`banned for ${duration(bannedForMs)}${byText(bannedBy, banReason)}`);
-  if (outlook.override) lines.push(overrideText(outlook.override));
+  if (bannedForMs > 0) lines.push(`banned for ${duration(bannedForMs)}${author}`);
+  if (outlook.override) lines.push(overrideText(outlook.override, io));
   if (policies.length === 0 && allowed) lines.push('The plan is unlimited: no policy applies.');
   else if (!stored) {
     lines.push(

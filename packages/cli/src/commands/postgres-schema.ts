@@ -12,6 +12,7 @@ export function register(program: CliCommand, io: Io): void {
     )
     .option('--table <name>', 'the name of the table, optionally with a schema')
     .option('--no-unlogged', 'a table that survives a crash of the server')
+    .answers('a document: sql')
     .example('postgres-schema --table limits.headgate > migrations/042-headgate.sql')
     .action(async (options: PostgresSchemaOptions) => {
       const sql = orUsage(() => postgresSchema(options));

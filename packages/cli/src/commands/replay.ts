@@ -47,6 +47,9 @@ export function register(program: CliCommand, io: Io): void {
       'the other set as JSON, as in --policies; --name selects the limiter',
     )
     .option('--report <file>', 'write a page with plots, which needs no network')
+    .answers(
+      'a document: requests, admitted, denied, clients, deniedClients, busiest, policies, top, timeline, notReplayed, notes, logs, ...; with two sets of policies also compared',
+    )
     .example("replay access.log --policy '100/1m' --policy 'burst=token-bucket 20/1s burst 40'")
     .action((names: string[], options: Options) => replay(names, options, io));
 }

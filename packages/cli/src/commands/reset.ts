@@ -5,14 +5,16 @@ import {
   type KeyView,
   type PolicyVerdict,
   type ResetResult,
+  type Subject,
   useIn,
 } from 'headgate/admin';
 import { keyOptionsOf, namesOf, noteOf, type CliCommand, type NamesOptions } from '../command.js';
 import { EXIT } from '../errors.js';
-import { duration, printable, quoted } from '../format.js';
+import { count, duration, printable, quoted } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { givenLimits, readOneLimits } from '../limits.js';
+import { inEach, isNetwork, limitersBy } from '../networks.js';
 import { withAdmin } from '../open.js';
 import { writeResults } from './ban.js';
 
@@ -26,15 +28,18 @@ export function register(program: CliCommand, io: Io): void {
     .summary('forget the charges of a key')
     .description(
       'Forgets the charges of a key in one limiter or several. A ban stays. The policies are those that a limiter has published. ' +
-        'Without published policies, the server is searched for the state of this key.',
+        'Without published policies, the server is searched for the state of this key. A network stands for all keys in it.',
     )
     .argument('<key>', 'the key: an address, a network, or any other key')
     .option('--scan', 'also search the server for the state of policies that the limiter no longer has')
-    .namesOption('all limiters with a record of the key in its dimension')
+    .namesOption('all limiters with a record of the key, or of a key of the network, in its dimension')
     .keyOptions()
     .limitsOptions()
     .noteOptions()
     .serverOptions()
+    .answers(
+      'a document for one limiter, or an array for none or several: name, key (or network and keys), policies, charged (the number of keys), bannedForMs',
+    )
     .example('reset user:42 --name api --redis redis://127.0.0.1:6379')
     .action((given: string, options: Options) => reset(given, options, io));
 }
@@ -48,10 +53,12 @@ async function reset(given: string, options: Options, io: Io): Promise<void> {
   // Limits that cannot be read are refused before the connection.
   if (names !== 'all') names.forEach(limitsOf);
   await withAdmin(options, io, async (admin) => {
+    const resetIn = (name: string): Promise<ResetResult> =>
+      admin.reset(given, { name, scan, tier, ...key, ...limitsOf(name), ...note });
+    if (names === 'all' && isNetwork(given, key)) return resetNetwork(admin, given, key, { resetIn, io });
     const results: ResetResult[] = [];
     const wanted = names === 'all' ? await recordedIn(admin, given, key) : names;
-    for (const name of wanted)
-      results.push(await admin.reset(given, { name, scan, tier, ...key, ...limitsOf(name), ...note }));
+    for (const name of wanted) results.push(await resetIn(name));
     const charged = await chargedIn(admin, given, names, key);
     // Other tiers of the key may have charges if only one is reset.
     const others = charged.filter(({ dimension }) => dimension !== dimensionOf(key));
@@ -63,6 +70,31 @@ async function reset(given: string, options: Options, io: Io): Promise<void> {
     if (!isDone) io.exitCode = EXIT.unknownScope;
     warn(io, others.map(leftWarning));
   });
+}
+
+interface Resetting {
+  readonly resetIn: (name: string) => Promise<ResetResult>;
+  readonly io: Io;
+}
+
+/** Resets every key of a network, in all limiters that count by its dimension. */
+async function resetNetwork(admin: Admin, given: string, key: KeyOptions, { resetIn, io }: Resetting) {
+  const { names, others } = await limitersBy(admin, dimensionOf(key));
+  const { results, refusals } = await inEach(names, resetIn);
+  const found = results.filter(({ policies, banned }) => policies.length > 0 || banned > 0);
+  if (found.length === 0)
+    await writeAnswer(
+      io,
+      [],
+      () => `No limiter has a record of a key of ${printable(given)} by ${dimensionOf(key)}.\n`,
+    );
+  else await writeResults(io, found, { json, text });
+  const dimensions = others.map((each) => `--dimension ${printable(each)}`).join(' or ');
+  const left = {
+    code: 'OTHER_DIMENSIONS',
+    message: `charges by other dimensions stay. To reset them, add ${dimensions}.`,
+  };
+  warn(io, [...refusals, ...(others.length > 0 ? [left] : [])]);
 }
 
 const dimensionOf = ({ dimension = DEFAULT_DIMENSION }: KeyOptions): string => dimension;
@@ -121,17 +153,20 @@ function splitOnce(within: string): [dimension: string, key: string] {
 }
 
 const json = (result: ResetResult): object => {
-  const { name, policies, bannedForMs } = result;
-  return { name, ...subjectJson(result), policies, bannedForMs };
+  const { name, policies, charged, bannedForMs } = result;
+  return { name, ...subjectJson(result), policies, charged, bannedForMs };
 };
 
 const text = (result: ResetResult): string => `${chargesText(result)}${banText(result)}\n`;
 
-export function chargesText(result: Omit<ResetResult, 'banned' | 'bannedForMs'>): string {
-  const { policies, name } = result;
+export function chargesText(
+  result: Subject & Pick<ResetResult, 'name' | 'policies'> & Partial<Pick<ResetResult, 'charged'>>,
+): string {
+  const { policies, name, charged, keys } = result;
   const [key, where] = [show(result), printable(name)];
   if (policies.length === 0) return `${key} had no charges in ${where}.`;
-  return `The charges of ${key} in ${where} are forgotten: ${policies.map((policy) => printable(policy)).join(', ')}.`;
+  const of = keys.length === 1 || charged === undefined ? key : `${count(charged)} of ${key}`;
+  return `The charges of ${of} in ${where} are forgotten: ${policies.map((policy) => printable(policy)).join(', ')}.`;
 }
 
 /** Explains that a reset does not end bans, because some users expect that. */

@@ -40,6 +40,7 @@ export function register(program: CliCommand, io: Io): void {
       "the kind of policy, repeatable: '1/1m segments 60'; for buckets the rate is kept, and the burst is found: 'token-bucket 20/1s'",
       collect,
     )
+    .answers('a document: keep, requests, clients, first, last, busiest, windows, together, outliers, logs')
     .example('suggest --keep 99.9 access.log access.log.1.gz')
     .action((names: string[], options: Options) => suggest(names, options, io));
 }

@@ -16,6 +16,9 @@ export function register(program: CliCommand, io: Io): void {
     )
     .nameOption()
     .serverOptions()
+    .answers(
+      'an array: key, name, policy, isHeavy, weight, share, limit, used, admitted, denied, deniedBy, allowed, reason, ...',
+    )
     .example('tenants --name llm --redis redis://127.0.0.1:6379')
     .action((options: Options) => list(options, io));
 }

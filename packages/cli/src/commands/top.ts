@@ -5,7 +5,7 @@ import { columns, count, cut, many, printable } from '../format.js';
 import { write, writeAnswer, writeJsonLine, type Io } from '../io.js';
 import { type Admin, type LimiterRates, type Rates, textOrHash, type Traffic } from 'headgate/admin';
 import { withNamed } from '../open.js';
-import { showKey } from '../keys.js';
+import { causeText, showKey } from '../keys.js';
 
 interface Options extends Shared {
   readonly once?: boolean;
@@ -32,6 +32,9 @@ export function register(program: CliCommand, io: Io): void {
     )
     .nameOption()
     .serverOptions()
+    .answers(
+      'a line a second, or with --once a document: spanMs, instances, isSampled, latency, limiters (rates, policies, reasons, keys), processes',
+    )
     .example('top --redis redis://127.0.0.1:6379')
     .action((options: Options) => top(options, io));
 }
@@ -123,10 +126,7 @@ function headOf({ name, admitted, denied }: LimiterRates, io: Io): string[] {
 function detailsOf({ policies, reasons, keys, ...waits }: LimiterRates, io: Io): string[][] {
   return [
     ...waitsOf(waits),
-    ...keys.map(({ admitted, denied, policy, reason, ...key }) => {
-      const cause = policy ?? reason;
-      return [`  ${showKey(key)}`, ...ratesText({ admitted, denied }, io), cause ? printable(cause) : ''];
-    }),
+    ...keys.map((key) => [`  ${showKey(key)}`, ...ratesText(key, io), causeText(key)]),
     ...policies.map(({ name, denied }) => [
       `  by policy ${printable(name)}`,
       '',

@@ -28,6 +28,9 @@ export function register(program: CliCommand, io: Io): void {
     .keyOptions()
     .noteOptions()
     .serverOptions()
+    .answers(
+      'a document, or an array for several limiters: name, key (or network and keys), wasBanned (wereBanned), bannedForMs, denials, lastBanMs, with --fresh policies',
+    )
     .example('unban 203.0.113.7 --name api --redis redis://127.0.0.1:6379')
     .action((given: string, options: Options) => unban(given, options, io));
 }

@@ -15,6 +15,7 @@ export function register(program: CliCommand, io: Io): void {
     )
     .nameOption()
     .serverOptions()
+    .answers('an array: name, states, bytes')
     .example('usage --redis redis://127.0.0.1:6379')
     .action((options: Options) => usage(options, io));
 }

@@ -85,7 +85,7 @@ const timeLeft = ({ timeout, deadline = Infinity }: Target): number =>
 
 /** Waits for an answer, up to the user's timeout or the deadline. @throws CliError `UNREACHABLE`, or the rejection of `answer` */
 export function within<T>(target: Target, answer: Promise<T>): Promise<T> {
-  const message = `${showAddress(target.address)} has not answered within ${target.timeout} ms. --timeout sets the limit.`;
+  const message = `${showAddress(target.address)} has not answered within ${target.timeout} ms. --timeout sets the limit. A server that hangs or is overloaded, or a network that drops packets, does not answer: look at its CPU, disk and slow log.`;
   return withinLimit(timeLeft(target), answer, message);
 }
 

@@ -1,0 +1,78 @@
+// Changes of all keys of a network in several limiters.
+import { HeadgateError } from 'headgate';
+import {
+  checkKey,
+  DEFAULT_DIMENSION,
+  type Admin,
+  type Configuration,
+  type KeyOptions,
+  type LimiterView,
+  parseLimits,
+  withoutPage,
+} from 'headgate/admin';
+import { usageError } from './errors.js';
+import { printable } from './format.js';
+import type { Warning } from './io.js';
+
+/** Whether a typed text is a network, which stands for several keys, rather than a single address. */
+export const isNetwork = (given: string, options: KeyOptions): boolean =>
+  typeof checkKey(given, options).entry !== 'string' && given.includes('/');
+
+/** The names of the published limiters that count by a dimension, and the other dimensions of all. @throws CliError `USAGE` if none is published */
+export async function limitersBy(
+  admin: Admin,
+  dimension: string,
+): Promise<{ readonly names: readonly string[]; readonly others: readonly string[] }> {
+  const { limiters } = await admin.limiters();
+  if (limiters.length === 0)
+    throw usageError('--all-limiters: no limiter is published. Pass --name with the name of the limiter.');
+  const all = limiters.map((limiter) => ({ name: limiter.name, dimensions: dimensionsOf(limiter) }));
+  const own = all.filter(({ dimensions }) => dimensions?.has(dimension) ?? true);
+  const others = new Set(all.flatMap(({ dimensions }) => [...(dimensions ?? [])]));
+  others.delete(dimension);
+  return { names: own.map(({ name }) => name), others: [...others] };
+}
+
+/** The dimensions by which a limiter counts, or `undefined` if they depend on the request. */
+function dimensionsOf({ configurations }: LimiterView): ReadonlySet<string> | undefined {
+  const all = configurations.map(policiesOf);
+  return all.includes(undefined) ? undefined : new Set(all.flatMap((each) => each!));
+}
+
+function policiesOf({ policies, tiers = {}, dynamic }: Configuration): string[] | undefined {
+  if (dynamic) return undefined;
+  try {
+    return [policies, ...Object.values(tiers)]
+      .filter((texts) => texts.length > 0)
+      .flatMap((texts) => parseLimits('policies', texts).policies)
+      .map(({ by = DEFAULT_DIMENSION }) => by);
+  } catch {
+    // A newer version has published them.
+    return undefined;
+  }
+}
+
+/**
+ * Changes several limiters one after the other. A limiter that refuses the keys becomes a warning.
+ *
+ * @throws the error of the first limiter if all refuse
+ */
+export async function inEach<T>(
+  names: readonly string[],
+  change: (name: string) => Promise<T>,
+): Promise<{ readonly results: readonly T[]; readonly refusals: readonly Warning[] }> {
+  const results: T[] = [];
+  const refusals: Warning[] = [];
+  let first: HeadgateError | undefined;
+  for (const name of names) {
+    try {
+      results.push(await change(name));
+    } catch (error) {
+      if (!(error instanceof HeadgateError) || error.code !== 'HEADGATE_INVALID_ARGUMENT') throw error;
+      first ??= error;
+      refusals.push({ code: 'UNANSWERED', message: `${printable(name)}: ${withoutPage(error.message)}` });
+    }
+  }
+  if (results.length === 0 && first) throw first;
+  return { results, refusals };
+}
