@@ -5,6 +5,7 @@ import { overridesAmong } from '../../features/overrides/state-record.js';
 import { answered } from '../../features/features.js';
 import type { StateChange, TextChange } from './key-record.js';
 import { StoredStates, type States } from './key-state.js';
+import { PassingMap } from './passing-map.js';
 import type { StoredState } from './saved-state.js';
 import { idKey, stateKeys } from './state-keys.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
@@ -114,7 +115,7 @@ function answerOf({ subject, answer }: Job): unknown {
 class StateStore implements Store {
   readonly #backend: Storage;
   /** The jobs of each key with an update under way. Jobs that arrive too late for it share the next update. */
-  readonly #jobs = new Map<string, Job[]>();
+  readonly #jobs = new PassingMap<string, Job[]>();
 
   constructor(backend: Storage) {
     this.#backend = backend;
