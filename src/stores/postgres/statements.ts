@@ -1,6 +1,6 @@
-// The SQL of the store. A transaction has two texts of several statements each, so that it takes two round trips. Values are in the texts,
-// because PostgreSQL allows parameters in single statements only. A list is one literal with a line for each item, because the server parses
-// a long literal faster than many short ones.
+// The SQL of the store. A transaction has two texts of several statements each, so that it takes two round trips, or three if it meets a new key
+// after transactions without any. Values are in the texts, because PostgreSQL allows parameters in single statements only. A list is one literal
+// with a line for each item, because the server parses a long literal faster than many short ones.
 import type { TextChange } from '../state/key-record.js';
 import { escaped, escapedText } from './state-text.js';
 
