@@ -44,6 +44,13 @@ describe('counts', () => {
     for (const [subject, bound] of Object.entries(most)) expect(bytes[subject], subject).to.be.at.most(bound);
   });
 
+  it('bytes of a decision by an asynchronous store that outlive collections of young objects', async function () {
+    this.timeout(60_000);
+    const heap = ['--max-semi-space-size=8', '--initial-heap-size=512'];
+    const bytes = await messageOf<number>('promoted-child.ts', ['--expose-gc', '--single-threaded', ...heap]);
+    expect(bytes).to.be.at.most(300);
+  });
+
   it('modules that `headgate/express` evaluates', async () => {
     const { metafile } = await build({
       ...{ absWorkingDir: root, entryPoints: ['src/express.ts'], bundle: true, write: false, metafile: true },

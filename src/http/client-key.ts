@@ -56,12 +56,8 @@ function keyOf(ip: string, subnet: number): string {
 }
 
 function network(address: Address, subnet: number): string {
-  if (!('parts' in address)) return address.toString();
-  address.parts = address.parts.map((part, i) => {
-    const bits = Math.min(16, Math.max(0, subnet - 16 * i));
-    return part & (0xffff << (16 - bits));
-  });
-  return subnet === 128 ? address.toRFC5952String() : `${address.toRFC5952String()}/${subnet}`;
+  if (address.kind === 'ipv4' || subnet === 128) return address.toString();
+  return `${address.network(subnet).toString()}/${subnet}`;
 }
 
 function noClientIp(ip: unknown): HeadgateError {

@@ -30,7 +30,7 @@ export class StateCrossings {
   /** Those of the current question. */
   readonly current: Crossing[] = [];
   /** Those for a stream, by the index of their state. */
-  readonly #stored: StoredCrossing[][] = [];
+  #stored: StoredCrossing[][] | undefined;
 
   /** The reply to the current question, with its crossings. */
   addedTo<T extends Reply>(reply: T, subject: Subject, now: number): T {
@@ -38,14 +38,14 @@ export class StateCrossings {
     const crossings = takeCrossings(this.current);
     for (const crossing of crossings) {
       const i = setsByDimension(subject.set).findIndex(({ at }) => at.includes(crossing.at));
-      (this.#stored[i] ??= []).push(storedCrossing(subject, crossing, now));
+      ((this.#stored ??= [])[i] ??= []).push(storedCrossing(subject, crossing, now));
     }
     return { ...reply, crossings };
   }
 
   /** The change of the i-th state, with its crossings. */
   addedToChange<T extends object>(change: T, i: number): T & { crossings?: readonly StoredCrossing[] } {
-    const crossings = this.#stored[i];
+    const crossings = this.#stored?.[i];
     return crossings ? { ...change, crossings } : change;
   }
 }

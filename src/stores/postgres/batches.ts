@@ -41,7 +41,8 @@ export class Batches {
   readonly #table: PostgresTable;
   #queue: Update[] = [];
   #turn = 0;
-  readonly #underWay = new Set<Update>();
+  /** The updates of each transaction under way. Not in a `Set`: see `PassingMap`. */
+  #underWay: readonly (readonly Update[])[] = [];
   /** The number of times that an update was lost with its connection. */
   readonly #losses = new WeakMap<Update, number>();
   /** The transactions under way, including transactions that wait for a connection. */
@@ -100,7 +101,7 @@ export class Batches {
   }
 
   #checkIdle(): void {
-    if (this.#queue.length > 0 || this.#underWay.size > 0) return;
+    if (this.#queue.length > 0 || this.#underWay.length > 0) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
@@ -111,7 +112,7 @@ export class Batches {
       connection = await this.#clients.take(MAX_CONNECT_MS);
     } catch (error) {
       // The pool may be too small for two transactions. The second continues at the end of the first.
-      if (this.#underWay.size === 0) rejectAll(this.#queue.splice(0), away(error));
+      if (this.#underWay.length === 0) rejectAll(this.#queue.splice(0), away(error));
       return false;
     }
     // The callers wait on. The next attempt may get this or another connection.
@@ -126,7 +127,7 @@ export class Batches {
     } catch (error) {
       this.#fail(updates, error);
     } finally {
-      for (const update of updates) this.#underWay.delete(update);
+      this.#underWay = this.#underWay.filter((each) => each !== updates);
       connection.release(isBroken);
     }
     return isBroken || updates.length > 0;
@@ -136,7 +137,7 @@ export class Batches {
   #take(): readonly Update[] {
     this.#dropLate();
     const keys = new Set<string>();
-    for (const update of this.#underWay) for (const key of update.keys) keys.add(key);
+    for (const update of this.#underWay.flat()) for (const key of update.keys) keys.add(key);
     const left: Update[] = [];
     const updates: Update[] = [];
     let n = 0;
@@ -147,7 +148,7 @@ export class Batches {
       if (isBlocked) for (const key of update.keys) keys.add(key);
     }
     this.#queue = [...left, ...this.#queue.slice(n)];
-    for (const update of updates) this.#underWay.add(update);
+    if (updates.length > 0) this.#underWay = [...this.#underWay, updates];
     return updates;
   }
 
@@ -208,7 +209,7 @@ export class Batches {
   /** Extends the time of waiting calls. Until the server has answered, only `connectTimeout` counts for unsent calls. */
   #extend(busy: number): void {
     if (busy < MIN_BUSY_MS) return;
-    extendWaits(this.#underWay, busy);
+    extendWaits(this.#underWay.flat(), busy);
     if (this.#table.hasAnswered) extendWaits(this.#queue, busy);
   }
 

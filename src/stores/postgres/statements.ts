@@ -1,6 +1,6 @@
-// The SQL of the store. A transaction has two texts of several statements each, so that it takes two round trips. Values are in the texts,
-// because PostgreSQL allows parameters in single statements only. A list is one literal with a line for each item, because the server parses
-// a long literal faster than many short ones.
+// The SQL of the store. A transaction has two texts of several statements each, so that it takes two round trips, or three if it meets a new key
+// after transactions without any. Values are in the texts, because PostgreSQL allows parameters in single statements only. A list is one literal
+// with a line for each item, because the server parses a long literal faster than many short ones.
 import type { TextChange } from '../state/key-record.js';
 import { escaped, escapedText } from './state-text.js';
 
@@ -72,6 +72,13 @@ ON CONFLICT (key) DO UPDATE SET expires = t.expires WHERE false`,
       `SELECT string_agg(${stateLine}, E'\\n' ORDER BY key) AS states, ${answerColumns}
 FROM ${table} WHERE key = ANY (${linesOf(keys!)})`,
   },
+  /** `lock` and `read` at once, for half the work, if all rows exist: missing rows are absent from the states. */
+  lockExisting: {
+    types: 'text',
+    sql: (table, [keys]) =>
+      `SELECT string_agg(${stateLine}, E'\\n') AS states, ${answerColumns}
+FROM (SELECT state FROM ${table} WHERE key = ANY (${linesOf(keys!)}) ORDER BY key FOR NO KEY UPDATE) AS locked`,
+  },
   /** Writes states to locked rows. The keys are named twice, so that the server reads no other rows, whatever the plan of the join. */
   write: {
     types: 'text, bigint[], text',
@@ -79,7 +86,7 @@ FROM ${table} WHERE key = ANY (${linesOf(keys!)})`,
       `UPDATE ${table} AS t SET expires = e, state = decode(s, 'escape')
 FROM unnest(${linesOf(keys!)}, ${expires!}::bigint[], ${linesOf(states!)}) AS v (k, e, s) WHERE key = k AND key = ANY (${linesOf(keys!)})`,
   },
-  /** `lock`, `read` and `write` for a single key, such as one hot key. The server needs half the time. */
+  /** The same for a single key, such as one hot key. The server needs half the time. */
   lockOne: {
     types: 'text',
     sql: (table, [key]) =>
@@ -89,6 +96,11 @@ FROM unnest(${linesOf(keys!)}, ${expires!}::bigint[], ${linesOf(states!)}) AS v 
     types: 'text',
     sql: (table, [key]) =>
       `SELECT ${stateLine} AS states, ${answerColumns} FROM ${table} WHERE key = ${key!}`,
+  },
+  lockExistingOne: {
+    types: 'text',
+    sql: (table, [key]) =>
+      `SELECT ${stateLine} AS states, ${answerColumns} FROM ${table} WHERE key = ${key!} FOR NO KEY UPDATE`,
   },
   writeOne: {
     types: 'text, bigint, text',
@@ -128,7 +140,7 @@ export interface Patience {
   readonly idle: number;
 }
 
-/** The result of {@link lockAndRead}. For a single key without a row there are no rows. */
+/** The result of {@link lockAndRead}. For a single key without a row there are no rows. Keys without rows have no line. */
 export interface ReadRow {
   /** The states on lines, or `null` if there is no row. */
   readonly states: string | null;
@@ -141,18 +153,29 @@ export interface ReadRow {
 const PLANS =
   'SET LOCAL enable_seqscan = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_nestloop = off;';
 
+/** Which rows of the keys a transaction locks: those that exist, or all, of which it creates the missing ones. */
+export type Rows = 'existing' | 'all';
+
 /**
  * Begins a transaction, locks the rows of the keys and returns a {@link ReadRow}.
  *
  * @param keys in order of their bytes
  */
-export function lockAndRead(texts: Texts, keys: readonly string[], { statement, idle }: Patience): string {
+export function lockAndRead(
+  texts: Texts,
+  keys: readonly string[],
+  { statement, idle }: Patience,
+  rows: Rows,
+): string {
   const isOne = keys.length === 1;
-  const rows = isOne ? literal(keys[0]!) : linesFrom(keys);
+  const list = isOne ? literal(keys[0]!) : linesFrom(keys);
+  const read =
+    rows === 'existing'
+      ? texts.run(isOne ? 'lockExistingOne' : 'lockExisting', list)
+      : `${texts.run(isOne ? 'lockOne' : 'lock', list)};\n${texts.run(isOne ? 'readOne' : 'read', list)}`;
   return `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL statement_timeout = ${statement}; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = ${idle}; ${PLANS}
-${texts.prepare()}${texts.run(isOne ? 'lockOne' : 'lock', rows)};
-${texts.run(isOne ? 'readOne' : 'read', rows)}`;
+${texts.prepare()}${read}`;
 }
 
 /** A part of the table that is checked for expired rows. */

@@ -16,8 +16,10 @@ import {
   lockAndRead,
   writeAndCommit,
   type ReadRow,
+  type Rows,
   type Sweep,
   type SweepRow,
+  type Texts,
 } from './statements.js';
 
 /** The least time that the server gives a statement, ms. Callers wait less long. */
@@ -40,6 +42,17 @@ const CHECKED_ROWS_PER_REWRITE = 0.5;
 
 const MIN_SWEPT_ROWS = 128;
 
+/** The transactions in turn without a new key, after which the next one expects none. If it has one, it begins anew. */
+const SETTLED_AFTER = 2;
+
+/** The locked rows of a transaction. */
+interface Locked {
+  readonly texts: Texts;
+  readonly row: ReadRow;
+  /** The states of the keys, in their order. */
+  readonly lines: readonly string[];
+}
+
 /** The table, and the transactions that change it. */
 export class PostgresTable {
   /** Whether the server has answered once. */
@@ -52,6 +65,8 @@ export class PostgresTable {
   #unchecked = 0;
   /** Whether the last sweep found expired rows. */
   #hasExpired = false;
+  /** The transactions in turn that created no row. */
+  #withoutNew = 0;
   /** The key at which the next sweep begins. Undefined before the first sweep. */
   #swept: string | undefined;
 
@@ -87,14 +102,10 @@ export class PostgresTable {
     const keys = [...new Set(updates.flatMap((update) => update.keys))].sort();
     markSent(updates);
     const sent = performance.now();
-    const texts = connection.session.textsOf(this.#name);
-    const replies = await connection.prepare(lockAndRead(texts, keys, { statement, idle: MAX_IDLE_MS }), ms);
-    const row = replies.at(-1)!.rows[0] as unknown as ReadRow | undefined;
-    if (!row) throw hiddenRows(this.#schema.table);
+    const { texts, row, lines } = await this.#lock(connection, keys, statement);
     connection.session.answeredBy(row.pid);
-    const lines = row.states?.split('\n') ?? [];
-    if (lines.length < keys.length) throw hiddenRows(this.#schema.table);
     const states = new BatchStates(keys, lines);
+    this.#withoutNew = states.created > 0 ? 0 : this.#withoutNew + 1;
     const now = this.#clock?.() ?? Number(row.now);
     const done = updates.filter((update) => runUpdate(states, update, now));
     const sweep = this.#nextSweep(states, keys[0]!, now);
@@ -105,6 +116,24 @@ export class PostgresTable {
     this.#noteSweep(sweep, await connection.commit(text, ms));
     this.hasAnswered = true;
     return done;
+  }
+
+  /** Locks and reads the rows of keys. @param statement the longest time for a statement, ms @throws Failure */
+  async #lock(connection: PostgresConnection, keys: readonly string[], statement: number): Promise<Locked> {
+    const read = async (rows: Rows, before: string): Promise<Locked | undefined> => {
+      const texts = connection.session.textsOf(this.#name);
+      const text = lockAndRead(texts, keys, { statement, idle: MAX_IDLE_MS }, rows);
+      const replies = await connection.prepare(before + text, statement + MIN_STATEMENT_MS);
+      const row = replies.at(-1)!.rows[0] as unknown as ReadRow | undefined;
+      const lines = row?.states?.split('\n') ?? [];
+      return row && lines.length === keys.length ? { texts, row, lines } : undefined;
+    };
+    const isSettled = this.#withoutNew >= SETTLED_AFTER;
+    const found = isSettled ? await read('existing', '') : undefined;
+    // The locks are given back first, because new rows must be locked in the order of all keys.
+    const locked = found ?? (await read('all', isSettled ? 'ROLLBACK;\n' : ''));
+    if (!locked) throw hiddenRows(this.#schema.table);
+    return locked;
   }
 
   /** The part of the table to sweep after some writes. Each new process begins at another key. */

@@ -1,12 +1,11 @@
 import type { Announcement } from '../../contract/announcement.js';
 import type { Store } from '../../contract/store.js';
-import { performance } from '../../common/real-time.js';
 import { CountRows } from '../counts/count-rows.js';
 import { Traffic } from '../counts/traffic.js';
 import { ALL_KEYS, escapeKey, withScope, type KeyText } from '../keys.js';
 import { Configurations, type UpdateRows } from './configurations.js';
 import type { TextChange } from './key-record.js';
-import { stateStoreOn, type StatesChange, type UpdateStates } from './state-store.js';
+import { stateStoreOn, type Askers, type StatesChange, type UpdateStates } from './state-store.js';
 
 /** A database for a store: it updates rows in transactions, and writes the logs and crossings of changes. */
 interface Transactions {
@@ -46,17 +45,16 @@ export function databaseStore(
   const counts =
     sample === undefined ? undefined : new Traffic(rows, { sample, text: countedText(name) }, announced);
   const configurations = new Configurations(updateRows);
-  const update = (...[keys, change, askers]: Parameters<UpdateStates>): Promise<void> => {
+  const update: UpdateStates = (keys, change, askers) => {
     const names = keys.map(name);
-    const sent = performance.now();
     const updated = transactions.update(names, hidingOwners(names, change, keepsCrossings), askers, true);
-    if (counts) countLatency(updated, counts, askers, sent);
     if (configurations.pending.size > 0) configurations.compare(askers);
     return updated;
   };
   const store = stateStoreOn({
     update,
     updatesSeveral: true,
+    ...(counts && { ended: counterOf(counts) }),
     close: async () => {
       counts?.close();
       await rows.idle();
@@ -80,22 +78,11 @@ export function databaseStore(
 }
 
 /** Counts the latency of the questions of an update. */
-function countLatency(
-  updated: Promise<unknown>,
-  { latency }: Traffic,
-  askers: Parameters<UpdateRows>[2],
-  sent: number,
-): void {
-  const add = (isDone: boolean): void => {
-    const asker = askers[0];
-    if (!asker) return;
-    const ms = performance.now() - sent;
-    latency.add(ms, askers.length, !isDone || ms > asker.subject.set.timeout);
+function counterOf({ latency }: Traffic): (askers: Askers, ms: number, isDone: boolean) => void {
+  return (askers, ms, isDone) => {
+    const [asker] = askers;
+    if (asker) latency.add(ms, askers.length, !isDone || ms > asker.subject.set.timeout);
   };
-  void updated.then(
-    () => add(true),
-    () => add(false),
-  );
 }
 
 /** The notation of keys in counts: hashed, if the database hashes them. */
@@ -111,10 +98,12 @@ function hidingOwners(names: readonly string[], change: StatesChange, keepsCross
   return (states, now) => {
     const changes = change(states, now);
     // Nearly all changes have neither.
-    if (!changes.some(({ log, crossings }) => log ?? crossings)) return changes;
+    if (!changes.some(hasEntries)) return changes;
     return changes.map((whole, i) => hidingOwner(names[i]!, whole, keepsCrossings));
   };
 }
+
+const hasEntries = ({ log, crossings }: TextChange): boolean => (log ?? crossings) !== undefined;
 
 function hidingOwner(name: string, whole: TextChange, keepsCrossings: boolean): TextChange {
   const { crossings, ...each } = whole;

@@ -1,10 +1,9 @@
 import { SavedBan } from '../../features/bans/saved-ban.js';
-import { kernels, type MemoryColumn } from '../../algorithms/index.js';
+import { kernels, type MemoryColumn, type Saved } from '../../algorithms/index.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { stepAfter } from '../../contract/store.js';
 import type { StoredCrossing } from '../../features/thresholds/crossings.js';
 import type { LoggedChange } from '../journal.js';
-import type { Writable } from '../../features/feature.js';
 import { History, type Histories } from '../../features/charge-history.js';
 import {
   encode,
@@ -39,6 +38,8 @@ export interface TextChange extends StateChange {
   readonly text?: string | undefined;
 }
 
+const NO_ENTRY_TEXT = JSON.stringify(NO_ENTRY);
+
 /** The state of one key. Each decision makes one, so it creates only the parts that the decision needs. */
 export class KeyRecord implements Histories {
   readonly now: number;
@@ -47,8 +48,11 @@ export class KeyRecord implements Histories {
   /** The loaded state, and its text, to detect changes. */
   readonly #loaded: SavedState;
   readonly #loadedText: string;
-  /** The state of each policy. `#columns` has the current state of the used policies, in the order of `#ids`. */
-  readonly #states: Map<string, Entry>;
+  /**
+   * The state of each policy, once there is a further one. Until then, `#loaded` has them. `#columns` has the current state of the used policies, in the
+   * order of `#ids`.
+   */
+  #states: Map<string, Entry> | undefined;
   readonly #ids: string[] = [];
   readonly #columns: MemoryColumn[] = [];
   readonly ban: SavedBan;
@@ -62,15 +66,13 @@ export class KeyRecord implements Histories {
     this.#loaded = saved;
     this.#loadedText = text;
     this.ban = new SavedBan(saved[0]);
-    this.#states = new Map(saved[1]);
-    for (const [id, [until, ...cells]] of saved[2]) this.#open(id, until).load(cells);
+    // A loop over an empty list is not free.
+    if (saved[2].length > 0)
+      for (const [id, [until, ...cells]] of saved[2]) this.#open(id, until).load(cells);
   }
 
   save(): TextChange {
-    const current = this.#current();
-    const text = JSON.stringify(current);
-    const [[bannedUntil], states, histories] = current;
-    const expiresAt = Math.max(bannedUntil, lastEnd(states), lastEnd(histories));
+    const { text, expiresAt } = this.#current();
     const whole = expiresAt === 0 ? undefined : stateText(this.#step, text);
     const changed = text !== this.#loadedText && text !== this.#before();
     if (this.#isText) return { changed, bytes: undefined, expiresAt, text: whole };
@@ -83,7 +85,7 @@ export class KeyRecord implements Histories {
 
   /** The entries of features, and of policies that have not been used yet. */
   get entries(): Map<string, Entry> {
-    return this.#states;
+    return (this.#states ??= new Map(this.#loaded[1]));
   }
 
   find(policy: string): History | undefined {
@@ -98,11 +100,11 @@ export class KeyRecord implements Histories {
     const known = this.#ids.indexOf(id);
     if (known >= 0) return this.#columns[known]!;
     const column = kernels[kernel].createColumn(1, params);
-    const [until, ...saved] = this.#states.get(id) ?? NO_ENTRY;
-    if (until > 0) {
-      column.load(1, saved);
-      column.keep(1, until);
-    } else this.#states.set(id, NO_ENTRY);
+    const entry = this.#states ? this.#states.get(id) : entryOf(this.#loaded[1], id);
+    if (entry && entry[0] > 0) {
+      column.load(1, entry.slice(1));
+      column.keep(1, entry[0]);
+    } else this.entries.set(id, NO_ENTRY);
     this.#ids.push(id);
     this.#columns.push(column);
     return column;
@@ -116,19 +118,28 @@ export class KeyRecord implements Histories {
     return history;
   }
 
-  #current(): SavedState {
-    const states: Writable<Entries> = [];
-    for (const [id, entry] of this.#states) {
+  /** The current state as `JSON.stringify` writes it, which would need arrays of arrays, and its end. */
+  #current(): { readonly text: string; readonly expiresAt: number } {
+    const ban = this.#isKept(this.ban.current[0]) ? this.ban.current : NO_ENTRY;
+    let [expiresAt] = ban;
+    let states = '';
+    for (const [id, entry] of this.#states ?? this.#loaded[1]) {
       const used = this.#ids.indexOf(id);
       const column = used < 0 ? undefined : this.#columns[used]!;
-      if (!this.#isKept(column ? column.until(1) : entry[0])) continue;
-      states.push([id, column ? [column.until(1), ...column.save(1)] : entry]);
+      const until = column ? column.until(1) : entry[0];
+      if (!this.#isKept(until)) continue;
+      if (until > expiresAt) expiresAt = until;
+      states += entryText(id, until, column ? column.save(1) : entry.slice(1));
     }
-    const histories: Writable<Entries> = [];
-    for (const [id, history] of this.#histories ?? [])
-      if (this.#isKept(history.until)) histories.push([id, [history.until, ...history.save()]]);
-    const ban = this.ban.current;
-    return [this.#isKept(ban[0]) ? ban : NO_ENTRY, states, histories];
+    let histories = '';
+    if (this.#histories)
+      for (const [id, history] of this.#histories) {
+        if (!this.#isKept(history.until)) continue;
+        if (history.until > expiresAt) expiresAt = history.until;
+        histories += entryText(id, history.until, history.save());
+      }
+    const banned = ban === NO_ENTRY ? NO_ENTRY_TEXT : JSON.stringify(ban);
+    return { text: `[${banned},[${states.slice(1)}],[${histories.slice(1)}]]`, expiresAt };
   }
 
   /** The text of the loaded state without entries that have expired since. */
@@ -149,8 +160,15 @@ function isNone(entry: Entry): boolean {
   return entry.length === 1 && entry[0] === 0;
 }
 
-function lastEnd(entries: Entries): number {
-  let last = 0;
-  for (const [, [until]] of entries) if (until > last) last = until;
-  return last;
+/** The last entry of an id. */
+function entryOf(entries: Entries, id: string): Entry | undefined {
+  for (let i = entries.length - 1; i >= 0; i--) if (entries[i]![0] === id) return entries[i]![1];
+  return undefined;
+}
+
+/** An entry as JSON in a list, behind a comma. */
+function entryText(id: string, until: number, saved: Saved): string {
+  let text = `,[${JSON.stringify(id)},[${until}`;
+  for (const value of saved) text += typeof value === 'number' ? `,${value}` : `,${JSON.stringify(value)}`;
+  return `${text}]]`;
 }

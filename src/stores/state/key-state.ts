@@ -26,7 +26,7 @@ import { severalKeys } from './state-keys.js';
 export abstract class States implements OverrideStates {
   readonly #records: readonly KeyRecord[];
   /** The changes to log, by the index of their record. */
-  readonly #logs: LoggedChange[][] = [];
+  #logs: LoggedChange[][] | undefined;
   readonly #crossings = new StateCrossings();
   /** The time of the change, ms since the epoch. */
   readonly now: number;
@@ -111,7 +111,7 @@ export abstract class States implements OverrideStates {
   ): void {
     for (const [i, part] of setsByDimension(set).entries()) {
       const change = isOf(part) ? make(ownerText(set, key, part.name)) : undefined;
-      if (change) (this.#logs[i] ??= []).push({ ...change, at: this.now });
+      if (change) ((this.#logs ??= [])[i] ??= []).push({ ...change, at: this.now });
     }
   }
 
@@ -122,7 +122,7 @@ export abstract class States implements OverrideStates {
   /** @internal The change that must be written under each key. */
   protected saveAll(): TextChange[] {
     return this.#records.map((record, i) => {
-      const log = this.#logs[i];
+      const log = this.#logs?.[i];
       const saved = record.save();
       return this.#crossings.addedToChange(log ? { ...saved, log } : saved, i);
     });

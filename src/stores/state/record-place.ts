@@ -33,7 +33,9 @@ export class RecordPlace implements Place {
     this.features = featuresOf(set);
     this.limits = limits;
     this.policies = limits?.policies ?? set.policies;
-    this.columns = set.policies.map((policy) => record.column(policy));
+    const columns: MemoryColumn[] = [];
+    for (const policy of set.policies) columns.push(record.column(policy));
+    this.columns = columns;
     this.#record = record;
     this.#crossings = crossings;
     this.#id = id;

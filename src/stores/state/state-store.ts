@@ -1,10 +1,12 @@
 import { HeadgateError } from '../../common/errors.js';
+import { performance } from '../../common/real-time.js';
 import type { ChangeNote } from '../../contract/change-note.js';
 import { setsByDimension } from '../../contract/dimension-sets.js';
 import { overridesAmong } from '../../features/overrides/state-record.js';
 import { answered } from '../../features/features.js';
 import type { StateChange, TextChange } from './key-record.js';
 import { StoredStates, type States } from './key-state.js';
+import { PassingMap } from './passing-map.js';
 import type { StoredState } from './saved-state.js';
 import { idKey, stateKeys } from './state-keys.js';
 import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
@@ -64,6 +66,8 @@ interface Storage {
   readonly update: UpdateStates;
   /** Whether an update may have several keys. */
   readonly updatesSeveral: boolean;
+  /** Learns that an update has ended. @param ms its duration @param isDone false if it was rejected */
+  ended?(askers: Askers, ms: number, isDone: boolean): void;
   close?(): MaybePromise<void>;
 }
 
@@ -114,7 +118,7 @@ function answerOf({ subject, answer }: Job): unknown {
 class StateStore implements Store {
   readonly #backend: Storage;
   /** The jobs of each key with an update under way. Jobs that arrive too late for it share the next update. */
-  readonly #jobs = new Map<string, Job[]>();
+  readonly #jobs = new PassingMap<string, Job[]>();
 
   constructor(backend: Storage) {
     this.#backend = backend;
@@ -186,18 +190,26 @@ class StateStore implements Store {
   /** Answers the jobs of an update, in order of arrival, when it has ended. @param key for jobs that others may join */
   #settle(key: string | undefined, jobs: Job[], updated: Promise<void>): void {
     if (key !== undefined) this.#jobs.set(key, jobs);
+    const sent = this.#backend.ended ? performance.now() : 0;
     const reject = (error: unknown): void => {
       for (const { isTaken, reject } of jobs) if (isTaken) reject!(error);
       this.#goOn(key, jobs);
     };
-    updated.then(() => {
-      try {
-        for (const job of jobs) if (job.isTaken) job.resolve!(answerOf(job));
-      } catch (error) {
-        return reject(error);
-      }
-      this.#goOn(key, jobs);
-    }, reject);
+    updated.then(
+      () => {
+        this.#backend.ended?.(jobs, performance.now() - sent, true);
+        try {
+          for (const job of jobs) if (job.isTaken) job.resolve!(answerOf(job));
+        } catch (error) {
+          return reject(error);
+        }
+        this.#goOn(key, jobs);
+      },
+      (error: unknown) => {
+        this.#backend.ended?.(jobs, performance.now() - sent, false);
+        reject(error);
+      },
+    );
   }
 
   /** Begins the next update of a key if further jobs have joined. */

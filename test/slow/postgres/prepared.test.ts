@@ -34,7 +34,7 @@ describe('PostgreSQL, prepared statements', function () {
     return (await given.query<{ name: string }>(text)).rows.map(({ name }) => name);
   };
 
-  it('64 decisions of a turn: two texts of at most nine statements, which the server neither parses nor plans', async () => {
+  it('64 decisions of a turn: two texts of at most eight statements, which the server neither parses nor plans', async () => {
     const own = server.pool({ max: 1 });
     const sent = noteTexts(own);
     const limiter = limiterOver(own);
@@ -46,11 +46,35 @@ describe('PostgreSQL, prepared statements', function () {
     const statements = sent.map(({ text }) =>
       text.split(/;\s*/).map((each) => each.trim().split(/ |\s/, 1)[0]),
     );
-    expect(statements[0]).to.deep.equal(['BEGIN', ...Array<string>(6).fill('SET'), 'EXECUTE', 'EXECUTE']);
+    expect(statements[0]).to.deep.equal(['BEGIN', ...Array<string>(6).fill('SET'), 'EXECUTE']);
     expect(statements[1]!.filter((each) => each !== 'EXECUTE')).to.deep.equal(['COMMIT']);
     expect(statements[1]!.length).to.be.at.most(3);
-    // The keys are sent three times, and each state once.
-    expect(sent.reduce((bytes, { text }) => bytes + text.length, 0) / 64).to.be.below(230);
+    // The keys are sent twice, and each state once.
+    expect(sent.reduce((bytes, { text }) => bytes + text.length, 0) / 64).to.be.below(200);
+    await own.end();
+  });
+
+  it('new keys among others that are settled: the transaction begins anew, and charges each key once', async () => {
+    const own = server.pool({ max: 1 });
+    const sent = noteTexts(own);
+    const limiter = limiterOver(own);
+    const turn = async (keys: readonly string[]) =>
+      (await Promise.all(keys.map((key) => limiter.consume(key)))).map(
+        ({ remaining }) => 1_000_000 - remaining,
+      );
+    for (let i = 1; i < 6; i++) expect(await turn(['b', 'd'])).to.deep.equal([i, i]);
+    sent.length = 0;
+    expect(await turn(['d', 'c', 'b', 'a'])).to.deep.equal([6, 1, 6, 1]);
+    expect(sent.map(({ text }) => text.slice(0, 8))).to.deep.equal(['BEGIN IS', 'ROLLBACK', 'EXECUTE ']);
+    sent.length = 0;
+    // After new keys, the next transactions expect others.
+    expect(await turn(['e', 'b'])).to.deep.equal([1, 7]);
+    expect(sent).to.have.length(2);
+    for (const key of ['b', 'f']) await limiter.peek(key);
+    for (let i = 1; i < 6; i++) expect(await turn(['b'])).to.deep.equal([7 + i]);
+    sent.length = 0;
+    expect(await turn(['g'])).to.deep.equal([1]);
+    expect(sent.map(({ text }) => text.slice(0, 8))).to.deep.equal(['BEGIN IS', 'ROLLBACK', 'EXECUTE ']);
     await own.end();
   });
 
@@ -71,7 +95,7 @@ describe('PostgreSQL, prepared statements', function () {
     const own = server.pool({ max: 1 });
     const limiter = limiterOver(own);
     for (let i = 0; i < 3; i++) await limiter.consume('key');
-    expect(await prepared(own)).to.have.length(8);
+    expect(await prepared(own)).to.have.length(10);
     await own.query('DISCARD ALL');
     expect((await limiter.consume('key')).remaining).to.equal(1_000_000 - 4);
     expect((await limiter.consume('key')).remaining).to.equal(1_000_000 - 5);
@@ -194,7 +218,7 @@ describe('PostgreSQL, prepared statements', function () {
     const limiter = limiterOver(own);
     for (let i = 0; i < 3; i++) await limiter.consume('key');
     const names = await prepared(own);
-    expect(names).to.have.length(8);
+    expect(names).to.have.length(10);
     const given = { text: "E'\\na'", 'bigint[]': "'{1}'", bigint: '1' } as const;
     for (const [statement, { types }] of Object.entries(STATEMENTS)) {
       const name = names.find((each) => each.includes(`_${statement.toLowerCase()}_`))!;
