@@ -22,8 +22,9 @@ export function networkIn({ who, keys }: Pick<JournalEntry, 'who' | 'keys'>): st
 /** Whether a network contains an address or a smaller network, such as the key of an IPv6 address. */
 export function isInNetwork(text: string, network: string): boolean {
   const [own, whole] = [networkOf(text), networkOf(network)];
-  if (!own || !whole || own.address.kind !== whole.address.kind || own.prefix < whole.prefix) return false;
-  const [bytes, others] = [own.address.bytes, whole.address.bytes];
+  if (!own || !whole || own.address.kind() !== whole.address.kind() || own.prefix < whole.prefix)
+    return false;
+  const [bytes, others] = [own.address.toByteArray(), whole.address.toByteArray()];
   return bytes.every((byte, i) => {
     const bits = Math.min(8, Math.max(0, whole.prefix - 8 * i));
     return (byte ^ others[i]!) >> (8 - bits) === 0;

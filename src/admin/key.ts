@@ -144,7 +144,7 @@ export function keyFunctions({ state }: Context) {
 /** Refuses a network of several keys, for which no limiter has a single answer. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
 function soleKeyOf(given: string, options: KeyOptions): void {
   const { entry } = typedKey(given, options);
-  const isNetwork = typeof entry !== 'string' && entry.prefix < (entry.address.kind === 'ipv4' ? 32 : 48);
+  const isNetwork = typeof entry !== 'string' && entry.prefix < (entry.address.kind() === 'ipv4' ? 32 : 48);
   if (isNetwork) throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
 }
 

@@ -2,7 +2,6 @@ import ipaddr from 'ipaddr.js';
 import { HeadgateError, withoutPage } from '../common/errors.js';
 import { checkDimension, DEFAULT_DIMENSION } from '../contract/key.js';
 import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
-import { Address } from '../http/address.js';
 import { parseEntry, type Network } from '../http/lists.js';
 import { checkInteger } from '../common/validate.js';
 import { shownHash } from '../stores/keys.js';
@@ -141,7 +140,7 @@ export function soleKey({ given, keys }: Subject): string {
 
 /** Whether the key depends on the limiter's prefix length for IPv6. */
 export function isOfIpv6({ entry, subnet }: TypedKey): boolean {
-  return typeof entry !== 'string' && subnet === undefined && entry.address.kind === 'ipv6';
+  return typeof entry !== 'string' && subnet === undefined && entry.address.kind() === 'ipv6';
 }
 
 /** Whether a literal key could be an address, such as with `raw`. */
@@ -162,7 +161,7 @@ function read(given: string, dimension: string): Network | string {
 function keysOf(given: string, { address, prefix }: Network, subnet: number): string[] {
   const clientKey = clientKeys(subnet);
   if (!given.includes('/')) return [clientKey(address.toString())];
-  const { bytes } = address;
+  const bytes = address.toByteArray();
   const width = 8 * bytes.length;
   const unit = width === 32 ? 32 : subnet;
   if (prefix > unit) {
@@ -181,7 +180,7 @@ function keysOf(given: string, { address, prefix }: Network, subnet: number): st
   const step = 1n << BigInt(width - unit);
   const first = (numberOf(bytes) >> BigInt(width - prefix)) << BigInt(width - prefix);
   return Array.from({ length: keys }, (_, i) =>
-    clientKey(new Address(bytesOf(first + BigInt(i) * step, bytes.length)).toString()),
+    clientKey(ipaddr.fromByteArray(bytesOf(first + BigInt(i) * step, bytes.length)).toString()),
   );
 }
 

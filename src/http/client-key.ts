@@ -56,8 +56,12 @@ function keyOf(ip: string, subnet: number): string {
 }
 
 function network(address: Address, subnet: number): string {
-  if (address.kind === 'ipv4' || subnet === 128) return address.toString();
-  return `${address.network(subnet).toString()}/${subnet}`;
+  if (!('parts' in address)) return address.toString();
+  address.parts = address.parts.map((part, i) => {
+    const bits = Math.min(16, Math.max(0, subnet - 16 * i));
+    return part & (0xffff << (16 - bits));
+  });
+  return subnet === 128 ? address.toRFC5952String() : `${address.toRFC5952String()}/${subnet}`;
 }
 
 function noClientIp(ip: unknown): HeadgateError {

@@ -58,7 +58,7 @@ export function parseEntry(where: string, entry: unknown): Network | string {
   const parts = NETWORK.exec(entry);
   const address = parseAddress(parts?.[1] ?? entry);
   if (address) {
-    const bits = address.kind === 'ipv4' ? 32 : 128;
+    const bits = address.kind() === 'ipv4' ? 32 : 128;
     // The prefix length of a network of mapped or NAT64 addresses includes the 96 bits before the IPv4 address.
     const mapped = bits === 32 && entry.includes(':') ? 96 : 0;
     const prefix = parts ? Number(parts[2]) - mapped : bits;
@@ -76,7 +76,7 @@ class Networks {
   };
 
   add({ address, prefix }: Network): void {
-    const lengths = this.#ofFamily[address.kind];
+    const lengths = this.#ofFamily[address.kind()];
     let found = lengths.get(prefix);
     if (!found) lengths.set(prefix, (found = new Set()));
     found.add(masked(bitsOf(address), prefix));
@@ -87,7 +87,7 @@ class Networks {
     const address = parseAddress(text);
     if (!address) return false;
     const bits = bitsOf(address);
-    for (const [prefix, found] of this.#ofFamily[address.kind]) {
+    for (const [prefix, found] of this.#ofFamily[address.kind()]) {
       if (found.has(masked(bits, prefix))) return true;
     }
     return false;
@@ -96,7 +96,7 @@ class Networks {
 
 /** The address as a string with one character per byte: four for IPv4, sixteen for IPv6. */
 function bitsOf(address: Address): string {
-  return String.fromCharCode(...address.bytes);
+  return String.fromCharCode(...address.toByteArray());
 }
 
 function masked(bits: string, prefix: number): string {
