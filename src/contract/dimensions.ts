@@ -1,4 +1,4 @@
-import type { CompiledBan } from './ban-options.js';
+import type { CompiledBan } from '../features/bans/contract/ban-options.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkDimension, DEFAULT_DIMENSION, type Key } from './key.js';
 import type { CompiledPolicy } from './policy.js';

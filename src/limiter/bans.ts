@@ -2,7 +2,7 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
 import { warningBy } from '../common/warnings.js';
-import type { UnbanOptions } from '../contract/ban-options.js';
+import type { UnbanOptions } from '../features/bans/contract/ban-options.js';
 import { checkNote, type ChangeNoteOptions } from '../contract/change-note.js';
 import { publishChange } from '../contract/diagnostics.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
@@ -14,17 +14,28 @@ import type { Lifetime } from './lifetime.js';
 import type { Scope } from './scope.js';
 import { wake } from './waiting/wake-ups.js';
 
-/** The bans by hand. The methods of `Limiter` with the same names explain them. */
-export class BanOperations {
+/** The part of a limiter about bans by hand. */
+export class BannableLimiter {
   readonly #parts: CheckedOptions;
   readonly #life: Lifetime;
 
+  /** @internal */
   constructor(parts: CheckedOptions, life: Lifetime) {
     this.#parts = parts;
     this.#life = life;
   }
 
-  async ban(key: Key, duration: Duration, note: ChangeNoteOptions): Promise<void> {
+  /**
+   * Bans a key by hand. The limiter needs the option `ban` (`{}` is enough), because otherwise bans are not checked.
+   *
+   * @param key with the option `ban: { by: 'account' }`, an object with a key of the dimension: `{ account: 'ada' }`. With `slotBy`, the key of
+   * `slotBy` is needed as well, or `undefined` for requests without such a key: `{ account: 'ada', org: 'acme' }`
+   * @param duration ms or `'1h'`, up to 366 days
+   * @param note the operator and the reason
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or the store's
+   * error
+   */
+  async ban(key: Key, duration: Duration, note: ChangeNoteOptions = {}): Promise<void> {
     const { set, store, warn } = this.#parts;
     const subject = this.#bannable(key);
     const forMs = warningBy(warn, () => toMilliseconds('duration', duration, { usual: 'long' }));
@@ -32,7 +43,14 @@ export class BanOperations {
     publishChange(set.name, 'ban', key, note);
   }
 
-  async unban(key: Key, options: UnbanOptions): Promise<void> {
+  /**
+   * Ends a ban, and forgets the key's earlier denials and bans. The key's charges stay, so a key that has spent its quota is still denied.
+   * With `fresh: true`, they are forgotten, too.
+   *
+   * @param options `fresh`, the operator and the reason
+   * @throws as `ban`
+   */
+  async unban(key: Key, options: UnbanOptions = {}): Promise<void> {
     checkShape('unban', options, ['fresh', 'by', 'reason']);
     const { set, scope, store, live } = this.#parts;
     const { fresh, ...note } = options;

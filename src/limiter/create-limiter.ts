@@ -1,4 +1,4 @@
-import { banDimension } from '../contract/ban-options.js';
+import { banDimension } from '../features/bans/contract/ban-options.js';
 import type { Announcement } from '../contract/announcement.js';
 import { checkSlots, dimensionsOf, unknownDimension } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';

@@ -1,7 +1,4 @@
-import type { UnbanOptions } from '../contract/ban-options.js';
-import type { ChangeNoteOptions } from '../contract/change-note.js';
 import type { Decision } from '../common/decision.js';
-import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { compilePolicies } from '../contract/compile-policies.js';
@@ -11,12 +8,10 @@ import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import type { CompiledPolicy, Policies } from '../contract/policy.js';
 import { holdsSlots, type MaybePromise, type PolicySet, type Store } from '../contract/store.js';
-import { BanOperations } from './bans.js';
 import { Decider } from './decide.js';
 import type { LimiterDecision } from './decision.js';
 import { Lifetime } from './lifetime.js';
-import type { Override, OverrideChange, OverrideNote } from './overrides/override.js';
-import { OverrideOperations } from './overrides/override-operations.js';
+import { OverridableLimiter } from './overrides/overridable-limiter.js';
 import { Operations } from './operations.js';
 import type { ConsumeOptions, HoldOptions, RequestOptions, TierOption, WaitOptions } from './options.js';
 import { requestOf } from './request.js';
@@ -31,15 +26,13 @@ import { Waits } from './waiting/waits.js';
 export interface Internals {
   readonly decider: Decider;
   readonly operations: Operations;
-  readonly bans: BanOperations;
-  readonly overrides: OverrideOperations;
   /** Waiting requests, and requests held until their turn. */
   readonly waits: Waits;
   readonly scope: Scope;
 }
 
 /** A rate limiter, which decides about requests. Made by `createLimiter`. */
-export class Limiter {
+export class Limiter extends OverridableLimiter {
   /** The quota's scope. */
   readonly name: string;
   /** The limiter's policies. Empty if each request determines the policies. */
@@ -63,6 +56,8 @@ export class Limiter {
   /** @internal */
   constructor(setup: CheckedOptions) {
     const { set, tiers, source, scope } = setup;
+    const life = new Lifetime(set.name);
+    super(setup, life);
     this.name = set.name;
     this.policies = visiblePolicies(set.policies);
     this.set = set;
@@ -70,13 +65,10 @@ export class Limiter {
     this.source = source;
     this.shadow = setup.shadow;
     this.#setup = setup;
-    const life = new Lifetime(set.name);
     this.#life = life;
     const decider = new Decider(setup, life);
     const operations = new Operations(setup, decider.account, life);
-    const bans = new BanOperations(setup, life);
-    const overrides = new OverrideOperations(setup, life);
-    this.internals = { decider, operations, bans, overrides, waits: new Waits(setup, decider, life), scope };
+    this.internals = { decider, operations, waits: new Waits(setup, decider, life), scope };
     this.#noteClosed = noteOpen(this);
   }
 
@@ -89,8 +81,12 @@ export class Limiter {
   get gauges(): Gauges {
     const { decider, waits } = this.internals;
     const keys = this.#setup.store.keysOf?.(this.name) ?? 0;
-    const overrides = this.#setup.live?.hasOverrideOfAll ? 1 : 0;
-    return { ...waits.gauges, slots: decider.slots.size, overrides, keys };
+    return {
+      ...waits.gauges,
+      slots: decider.slots.size,
+      overrides: Number(this.#setup.live?.hasOverrideOfAll ?? 0),
+      keys,
+    };
   }
 
   /** @internal */
@@ -167,71 +163,6 @@ export class Limiter {
    */
   usage(key: Key, options: TierOption = {}): Promise<Usage> {
     return this.internals.operations.usage(key, options);
-  }
-
-  /**
-   * Bans a key by hand. The limiter needs the option `ban` (`{}` is enough), because otherwise bans are not checked.
-   *
-   * @param key with the option `ban: { by: 'account' }`, an object with a key of the dimension: `{ account: 'ada' }`. With `slotBy`, the key of
-   * `slotBy` is needed as well, or `undefined` for requests without such a key: `{ account: 'ada', org: 'acme' }`
-   * @param duration ms or `'1h'`, up to 366 days
-   * @param note the operator and the reason
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or the store's
-   * error
-   */
-  ban(key: Key, duration: Duration, note: ChangeNoteOptions = {}): Promise<void> {
-    return this.internals.bans.ban(key, duration, note);
-  }
-
-  /**
-   * Ends a ban, and forgets the key's earlier denials and bans. The key's charges stay, so a key that has spent its quota is still denied.
-   * With `fresh: true`, they are forgotten, too.
-   *
-   * @param options `fresh`, the operator and the reason
-   * @throws as `ban`
-   */
-  unban(key: Key, options: UnbanOptions = {}): Promise<void> {
-    return this.internals.bans.unban(key, options);
-  }
-
-  /**
-   * Gives a key separate limits, in every process at once, but another process may repeat an earlier denial (`localDenials`), or spend its
-   * slice, for up to a second. Spent units stay spent. The limiter needs the option `overrides: true`.
-   *
-   * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
-   * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier: see
-   * `OverrideChange`. An earlier override is replaced
-   * @param note the duration, the operator and the reason. Without `for` and `until` the override lasts until removed
-   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_INVALID_KEY`,
-   * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or the store's error
-   */
-  override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
-    return this.internals.overrides.set(key, change, note);
-  }
-
-  /**
-   * Gives every key other limits, in every process within two seconds. A key's own override is stronger.
-   *
-   * @throws as `override`
-   */
-  overrideAll(change: OverrideChange, note?: OverrideNote): Promise<void> {
-    return this.internals.overrides.setAll(change, note);
-  }
-
-  /** The override of a key, or of all keys without `key`. @returns undefined without an override. @throws as `override` */
-  overrideOf(key?: Key): Promise<Override | undefined> {
-    return this.internals.overrides.of(key);
-  }
-
-  /**
-   * Ends the override of a key, or of all keys without `key`.
-   *
-   * @param note the operator and the reason
-   * @returns whether there was an override
-   * @throws as `override`
-   */
-  removeOverride(key?: Key, note: ChangeNoteOptions = {}): Promise<boolean> {
-    return this.internals.overrides.remove(key, note);
   }
 
   /**

@@ -1,4 +1,4 @@
-import type { CompiledBan } from '../contract/ban-options.js';
+import type { CompiledBan } from '../features/bans/contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { canonicalText } from '../contract/policy-text.js';
 import type { CompiledPolicy } from '../contract/policy.js';

@@ -1,4 +1,4 @@
-import type { CompiledBan } from '../../contract/ban-options.js';
+import type { CompiledBan } from './contract/ban-options.js';
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
 
 /** The kinds of rows, in the order in which a ban by hand evicts keys. */
@@ -23,6 +23,18 @@ interface BanState {
 /** Bans in the memory store, kept only for banned rows. `ban.lua` has the same functions. */
 export class BanColumn {
   readonly #states = new Map<number, BanState>();
+  /** The options that were used last, of all columns of a table. */
+  readonly #used: { options: CompiledBan | undefined };
+
+  /** @param of another column of the table */
+  constructor(of?: BanColumn) {
+    this.#used = of ? of.#used : { options: undefined };
+  }
+
+  /** Passes the options of a decision, if there are any. */
+  use(options: CompiledBan | undefined): void {
+    if (options) this.#used.options = options;
+  }
 
   #read(row: number, p: CompiledBan, now: number, writable: boolean): BanState {
     const stored = this.#states.get(row);
@@ -85,9 +97,9 @@ export class BanColumn {
     return !state || state.banned <= now ? NOT_BANNED : state.byHand ? BANNED_BY_HAND : BANNED;
   }
 
-  /** The time at which a row's whole state has expired. */
-  until(row: number, p: CompiledBan): number {
-    const state = this.#states.get(row);
+  /** The time at which a row's whole state has expired, or 0. */
+  until(row: number, p = this.#used.options): number {
+    const state = p && this.#states.get(row);
     return state ? this.#stop(state, p) : 0;
   }
 

@@ -4,7 +4,7 @@ import { subjectOf } from '../../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet, Subject } from '../../contract/store.js';
-import { admits, countOf, nextWait, waitOf } from '../../contract/verdicts.js';
+import { admits, countOf, nextWait, remainingOf, waitOf } from '../../contract/verdicts.js';
 import type { JournalEntry } from '../../stores/journal.js';
 import type { Place } from '../feature.js';
 
@@ -70,6 +70,21 @@ export function banWait({ policies, dimensions, freshBans }: PolicySet, { ban, v
 /** Whether denials ban keys, so the store must see each of them. */
 export function bansByDenials({ ban }: PolicySet): boolean {
   return ban !== undefined && ban.after > 0;
+}
+
+/**
+ * Whether a ban denies another cost in the same way: if all policies would admit both costs after the ban. Otherwise only the store knows how
+ * long the policies would deny the other cost.
+ */
+export function isBannedAlike(
+  { ban, verdicts }: Reply,
+  asked: number | string,
+  cost: number | string,
+): boolean {
+  if (ban === 0 || typeof asked === 'string' || typeof cost === 'string') return false;
+  for (let i = 0; i < countOf(verdicts); i++)
+    if (waitOf(verdicts, i) !== 0 || cost > Math.max(asked, remainingOf(verdicts, i))) return false;
+  return true;
 }
 
 /** The charges that the ban of a subject's key forgets, if it forgets any. */

@@ -15,6 +15,8 @@ export const slots: Feature = {
   charges({ columns, policies }, i, { lease }) {
     if (policies[i]!.traits.holdsSlots) (columns[i] as SlotColumn).lease = lease;
   },
+  // A slot may be released at any time.
+  remembered: (_set, _reply, isRefused) => (isRefused ? Infinity : 0),
 };
 
 /** The first part of the names of this process' slots. A number follows. */

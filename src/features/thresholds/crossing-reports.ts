@@ -1,7 +1,7 @@
 import { kernels } from '../../algorithms/index.js';
 import { HeadgateError } from '../../common/errors.js';
 import { notifyUser } from '../../common/warnings.js';
-import type { Crossing, ThresholdEvent } from '../../contract/crossing.js';
+import type { Crossing, ThresholdEvent } from './contract/crossing.js';
 import { thresholdChannel } from '../../contract/diagnostics.js';
 import { setsByDimension } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';

@@ -14,7 +14,7 @@ import { databaseStore, type DatabaseParts } from '../state/database-store.js';
 import { hashKeysOption } from '../state/hashed-names.js';
 import { errorsOf } from '../client-errors.js';
 import { COUNT_TABLE, type CountOptions } from '../counts/traffic.js';
-import { thresholdsOption } from '../../features/thresholds/crossings.js';
+import { STREAM_TABLE, type StreamOptions } from '../../features/thresholds/contract/stream-options.js';
 import { away, Batches } from './batches.js';
 import { clientsOf, type Clients } from './clients.js';
 import { Failure, stateOf, type PostgresConnection } from './connection.js';
@@ -45,18 +45,13 @@ export interface PostgresSchemaOptions {
 }
 
 /** The options of {@link postgresStore} in addition to the pool. */
-export interface PostgresStoreOptions extends PostgresSchemaOptions {
+export interface PostgresStoreOptions extends PostgresSchemaOptions, StreamOptions {
   /**
    * A secret that hashes keys: at least 16 characters, the same in all processes. Addresses and accounts are then not readable in
    * the table (HMAC-SHA256). With a different secret, all state begins anew.
    * @default false
    */
   hashKeys?: string | false | undefined;
-  /**
-   * `'stream'`: crossings are kept until they are read. Each is written to a table, in the transaction that charges, so that
-   * no crash of a process or of the server loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
-   */
-  thresholds?: 'stream' | false | undefined;
   /**
    * Counts decisions, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
    * the counts are written once a second, in a transaction of their own, while there are decisions. `false` switches this off.
@@ -76,7 +71,7 @@ const SCHEMA_TABLE = {
 export const POSTGRES_TABLE = {
   ...SCHEMA_TABLE,
   hashKeys: hashKeysOption(),
-  thresholds: thresholdsOption(),
+  ...STREAM_TABLE,
   counts: switched(COUNT_TABLE, true),
   clock: fn(),
 } satisfies OptionTable<PostgresStoreOptions>;
@@ -116,15 +111,13 @@ export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions 
     );
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses such a value, so that keys are not written in clear.
   const values = readOptions(POSTGRES_TABLE, { hashKeys: false, ...options }, 'postgresStore.');
-  const { hashKeys: name, clock, thresholds, counts, ...schema } = values;
+  const { hashKeys: name, clock, counts, thresholds, ...schema } = values;
   const table = new PostgresTable(schema, clock);
   const clients = clientsOf(pool);
   const transactions = new Batches(clients, table);
   const sample = clock && options.counts === undefined ? undefined : counts?.sample;
   const { store, announced } = databaseStore(transactions, name, {
-    keepsCrossings: thresholds !== false,
-    sample,
-    now: clock ?? Date.now,
+    ...{ thresholds, sample, now: clock ?? Date.now },
   });
   const isHashed = options.hashKeys !== undefined && options.hashKeys !== false;
   databases.set(store, {

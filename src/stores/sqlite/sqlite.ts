@@ -5,7 +5,7 @@ import { choice, fn, readOptions, switched, type OptionTable } from '../../commo
 import { checkShape } from '../../common/validate.js';
 import type { Clock, Store } from '../../contract/store.js';
 import { COUNT_TABLE, type CountOptions } from '../counts/traffic.js';
-import { thresholdsOption } from '../../features/thresholds/crossings.js';
+import { STREAM_TABLE, type StreamOptions } from '../../features/thresholds/contract/stream-options.js';
 import { databaseStore, type DatabaseParts } from '../state/database-store.js';
 import { hashKeysOption } from '../state/hashed-names.js';
 
@@ -18,7 +18,7 @@ export type { Synchronous } from './database.js';
 export type { SqliteDatabase, SqliteStatement } from './driver.js';
 
 /** The options of {@link sqliteStore} in addition to the database. */
-export interface SqliteStoreOptions {
+export interface SqliteStoreOptions extends StreamOptions {
   /**
    * The durability before a power failure. The death of a process never loses data. If
    * the machine itself fails, `'normal'` may lose the last seconds. `'full'` does not, but waits for the disk at each transaction. `'off'`
@@ -33,11 +33,6 @@ export interface SqliteStoreOptions {
    */
   hashKeys?: string | false | undefined;
   /**
-   * `'stream'`: crossings are kept until they are read. Each is written to a table of the file, in the transaction that
-   * charges, so that no crash of a process loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
-   */
-  thresholds?: 'stream' | false | undefined;
-  /**
    * Counts decisions, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
    * the counts are written once a second, in a transaction of their own, while there are decisions. `false` switches this off.
    *
@@ -51,7 +46,7 @@ export interface SqliteStoreOptions {
 export const SQLITE_TABLE = {
   synchronous: choice(['off', 'normal', 'full'], 'normal'),
   hashKeys: hashKeysOption(),
-  thresholds: thresholdsOption(),
+  ...STREAM_TABLE,
   counts: switched(COUNT_TABLE, true),
   clock: fn(),
 } satisfies OptionTable<SqliteStoreOptions>;
@@ -72,16 +67,14 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
     synchronous,
     hashKeys: name,
     clock,
-    thresholds,
     counts,
+    ...rest
   } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
   const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));
   const isHashed = given.hashKeys !== false;
   const sample = clock && options.counts === undefined ? undefined : counts?.sample;
   const { store, announced } = databaseStore(transactions, name, {
-    keepsCrossings: thresholds !== false,
-    sample,
-    now: clock ?? Date.now,
+    ...{ ...rest, sample, now: clock ?? Date.now },
   });
   files.set(store, { transactions, name, announced, isHashed, isCounted: sample !== undefined });
   return store;

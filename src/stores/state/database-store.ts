@@ -3,12 +3,14 @@ import type { Store } from '../../contract/store.js';
 import { performance } from '../../common/real-time.js';
 import { CountRows } from '../counts/count-rows.js';
 import { Traffic } from '../counts/traffic.js';
+import type { StreamOptions } from '../../features/thresholds/contract/stream-options.js';
+import { keptCrossings } from '../../features/thresholds/crossings.js';
 import { ALL_KEYS, escapeKey, withScope, type KeyText } from '../keys.js';
 import { Configurations, type UpdateRows } from './configurations.js';
 import type { TextChange } from './key-record.js';
 import { stateStoreOn, type StatesChange, type UpdateStates } from './state-store.js';
 
-/** A database for a store: it updates rows in transactions, and writes the logs and crossings of changes. */
+/** A database for a store: it updates rows in transactions, and writes the records of changes. */
 interface Transactions {
   /** @param takesTexts whether the change also takes and returns texts */
   update: (...args: [...Parameters<UpdateRows>, takesTexts?: boolean]) => Promise<void>;
@@ -26,9 +28,7 @@ export interface DatabaseParts {
   readonly isCounted: boolean;
 }
 
-interface Settings {
-  /** Whether crossings are written for readers. */
-  readonly keepsCrossings: boolean;
+interface Settings extends StreamOptions {
   /** The key of one in so many decisions is counted. Undefined if decisions are not counted. */
   readonly sample: number | undefined;
   readonly now: () => number;
@@ -38,7 +38,7 @@ interface Settings {
 export function databaseStore(
   transactions: Transactions,
   name: DatabaseParts['name'],
-  { keepsCrossings, sample, now }: Settings,
+  { sample, now, ...kept }: Settings,
 ): { store: Store; announced: ReadonlySet<Announcement> } {
   const announced = new Set<Announcement>();
   const updateRows: UpdateRows = (...update) => transactions.update(...update);
@@ -49,7 +49,7 @@ export function databaseStore(
   const update = (...[keys, change, askers]: Parameters<UpdateStates>): Promise<void> => {
     const names = keys.map(name);
     const sent = performance.now();
-    const updated = transactions.update(names, hidingOwners(names, change, keepsCrossings), askers, true);
+    const updated = transactions.update(names, hidingOwners(names, change, kept), askers, true);
     if (counts) countLatency(updated, counts, askers, sent);
     if (configurations.pending.size > 0) configurations.compare(askers);
     return updated;
@@ -106,27 +106,22 @@ export function countedText(name: DatabaseParts['name']): KeyText {
   };
 }
 
-/** Logs changes and crossings with the owners as the database names them, because keys may be secret. */
-function hidingOwners(names: readonly string[], change: StatesChange, keepsCrossings: boolean): StatesChange {
+/** The records of changes with the owners as the database names them, because keys may be secret. */
+function hidingOwners(names: readonly string[], change: StatesChange, kept: StreamOptions): StatesChange {
   return (states, now) => {
     const changes = change(states, now);
     // Nearly all changes have neither.
     if (!changes.some(({ log, crossings }) => log ?? crossings)) return changes;
-    return changes.map((whole, i) => hidingOwner(names[i]!, whole, keepsCrossings));
+    return changes.map((whole, i) => hidingOwner(names[i]!, whole, kept));
   };
 }
 
-function hidingOwner(name: string, whole: TextChange, keepsCrossings: boolean): TextChange {
-  const { crossings, ...each } = whole;
+function hidingOwner(name: string, whole: TextChange, kept: StreamOptions): TextChange {
   const text = name.slice(1, name.lastIndexOf('}'));
   const whoIn = (who: string): string => withScope(who.slice(0, who.indexOf(':')), text);
   const named = <T extends { readonly who: string }>(all: readonly T[]): T[] =>
     all.map((logged) => ({ ...logged, who: whoIn(logged.who) }));
-  const { log } = each;
+  const { log } = whole;
   const isOfAll = log?.some((logged) => logged.who.endsWith(ALL_KEYS));
-  return {
-    ...each,
-    ...(log && !isOfAll && { log: named(log) }),
-    ...(crossings && keepsCrossings && { crossings: named(crossings) }),
-  };
+  return { ...keptCrossings(whole, kept, named), ...(log && !isOfAll && { log: named(log) }) };
 }

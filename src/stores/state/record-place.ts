@@ -1,5 +1,5 @@
 import type { MemoryColumn } from '../../algorithms/index.js';
-import type { Crossing } from '../../contract/crossing.js';
+import type { Crossing } from '../../features/thresholds/contract/crossing.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { BanColumn } from '../../features/bans/ban-column.js';
 import type { Feature, Place } from '../../features/feature.js';

@@ -1,4 +1,5 @@
 import { algorithms, DEFAULT_ALGORITHM, type AnyKernel, type Kernel } from '../../../algorithms/index.js';
+import type { Feature } from '../../../features/feature.js';
 import { FEATURES } from '../../../features/features.js';
 import { luaFiles } from '../lua-files.js';
 import { assemble, type Script, type ScriptName, type ScriptPart } from '../scripts.js';
@@ -22,14 +23,15 @@ export interface Features {
   readonly publishes: boolean;
   readonly recordsChanges: boolean;
   readonly countsTraffic: boolean;
-  readonly streamsThresholds: boolean;
+  /** Whether features write what happens to streams. */
+  readonly streams: boolean;
 }
 
 const ALL_FEATURES: Features = {
   publishes: true,
   recordsChanges: true,
   countsTraffic: true,
-  streamsThresholds: true,
+  streams: true,
 };
 
 /**
@@ -134,16 +136,17 @@ function changesByHand({ byHand }: (typeof CHANGED_BY_HAND)[number]): Script[] {
   return byHand.scripts.map((name) => assemble(name));
 }
 
-/** The stream of crossings: its writers, and its readers. */
-const STREAM_OF_THRESHOLDS: Use = {
-  name: "`thresholds: 'stream'`",
-  isEssential: false,
-  scripts: [assemble('evaluate', [DEFAULT_ALGORITHM as Kernel], ['thresholds']), assemble('read-crossings')],
-};
+/** The stream of a feature, if it has one: its writers, and its readers. */
+function streamOf({ name, streamOption, scripts = [] }: Feature): Use[] {
+  if (streamOption === undefined) return [];
+  const writer = assemble('evaluate', [DEFAULT_ALGORITHM as Kernel], [name]);
+  const readers = scripts.map((script) => assemble(script));
+  return [{ name: `\`${streamOption}\``, isEssential: false, scripts: [writer, ...readers] }];
+}
 
 /** Uses for operators, on which limits do not depend. @param limiters the limiters that have the uses, or all that are possible */
 function usesAside(features: Features, limiters?: readonly Announcement[]): Use[] {
-  const { publishes, recordsChanges, countsTraffic, streamsThresholds } = features;
+  const { publishes, recordsChanges, countsTraffic, streams } = features;
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => assemble(script)) }] : [];
   return [
@@ -156,6 +159,6 @@ function usesAside(features: Features, limiters?: readonly Announcement[]): Use[
       ),
     ),
     ...use(countsTraffic, '`headgate top`', 'count'),
-    ...(streamsThresholds ? [STREAM_OF_THRESHOLDS] : []),
+    ...(streams ? FEATURES.flatMap(streamOf) : []),
   ];
 }

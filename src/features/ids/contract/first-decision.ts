@@ -1,4 +1,4 @@
-import type { Verdicts } from './verdicts.js';
+import type { Verdicts } from '../../../contract/verdicts.js';
 
 /** The decision about the first request with an id, as a store remembers it. */
 export interface FirstDecision {

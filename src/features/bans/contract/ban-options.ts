@@ -1,6 +1,6 @@
-import { checkDimension, DEFAULT_DIMENSION } from './key.js';
-import { toText, type Duration } from '../common/duration.js';
-import { invalidOption } from '../common/errors.js';
+import { checkDimension, DEFAULT_DIMENSION } from '../../../contract/key.js';
+import { toText, type Duration } from '../../../common/duration.js';
+import { invalidOption } from '../../../common/errors.js';
 import {
   boolean,
   checkOptionsOf,
@@ -9,8 +9,8 @@ import {
   number,
   optional,
   type OptionTable,
-} from '../common/options.js';
-import type { ChangeNoteOptions } from './change-note.js';
+} from '../../../common/options.js';
+import type { ChangeNoteOptions } from '../../../contract/change-note.js';
 
 /** Integers for both stores, in the order in which `ban.lua` reads them. */
 export interface CompiledBan {
