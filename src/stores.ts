@@ -18,7 +18,7 @@ export { costAt, type Costs } from './contract/costs.js';
 export { subjectOf } from './contract/dimensions.js';
 export type { Health } from './contract/health.js';
 export type { ChangeNote as BanNote } from './contract/change-note.js';
-export type { FirstDecision } from './features/ids/contract/first-decision.js';
+export type { FirstDecision } from './features/ids/contract/ids.js';
 export type { CompiledBan } from './features/bans/contract/ban-options.js';
 export type { CompiledPolicy } from './contract/policy.js';
 export type { Ahead, Kernel, Params, Traits } from './algorithms/index.js';

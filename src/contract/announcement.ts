@@ -1,4 +1,4 @@
-import type { BanAnnouncement, BanDimension } from '../features/bans/contract/bans.js';
+import type { BanAnnouncement, BanDimension } from '../features/bans/contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';

@@ -1,4 +1,4 @@
-import type { BanDimension, BanRules } from '../features/bans/contract/bans.js';
+import type { BanDimension, BanRules } from '../features/bans/contract/ban-options.js';
 import type { IdRules } from '../features/ids/contract/ids.js';
 import type { OverrideRules } from '../features/overrides/contract/rules.js';
 import type { ThresholdRules } from '../features/thresholds/contract/crossing.js';

@@ -2,7 +2,7 @@ import type { HeadgateError } from '../common/errors.js';
 import { oncePer } from '../common/lazy.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { BanStore } from '../features/bans/contract/ban-store.js';
-import type { IdChange, IdQuery, IdStore } from '../features/ids/contract/claim.js';
+import type { IdChange, IdQuery, IdStore } from '../features/ids/contract/id-store.js';
 import type { OverridingStore } from '../features/overrides/contract/override-store.js';
 import type { ShareQuery } from '../features/shares/contract/share-query.js';
 import type { SlotQuery, SlotStore } from '../features/slots/contract/lease.js';
@@ -13,7 +13,7 @@ import type { Call, MaybePromise, PolicySet, Subject } from './policy-set.js';
 import type { ChangeReply, Charged, Reply, UsageReply } from './reply.js';
 import { areVerdicts } from './verdicts.js';
 
-export type { Claim } from '../features/ids/contract/claim.js';
+export type { Claim } from '../features/ids/contract/id-store.js';
 export type { OverridePlace, OverrideStore } from '../features/overrides/contract/override-store.js';
 export type { LeaseChange } from '../features/slots/contract/lease.js';
 export type { Call, Dimensions, Keys, MaybePromise, PolicySet, Subject } from './policy-set.js';

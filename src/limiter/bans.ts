@@ -8,6 +8,7 @@ import { publishChange } from '../contract/diagnostics.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { visiblePolicies } from '../contract/shares.js';
 import type { PolicySet, Subject } from '../contract/store.js';
+import { variant } from '../contract/variant.js';
 import { chargesIn } from '../features/bans/ban-steps.js';
 import type { CheckedOptions } from './checked-options.js';
 import type { Lifetime } from './lifetime.js';
@@ -59,7 +60,7 @@ export class BannableLimiter {
     if (checkBoolean('fresh', fresh, false)) {
       // The key may have a kind of policy by which this process has not decided yet.
       if (live) await live.refresh(key, set);
-      const charged = chargesIn(scope.chargesOfBanned, subject);
+      const charged = chargesIn(chargesOfBanned(scope), subject);
       if (charged.set.policies.length > 0) await store.reset(charged);
     }
     await store.ban(subject, 0, checked);
@@ -85,19 +86,26 @@ export class BannableLimiter {
   }
 }
 
+/** The policies with charges of a banned key. Slots are not charges: their work still runs. */
+function chargesOfBanned(scope: Scope): PolicySet {
+  const change = ({ policies }: PolicySet): PolicySet =>
+    scope.with(policies.filter(({ by, traits }) => by === scope.by.banBy && !traits.holdsSlots));
+  return variant(scope.everything, 'charges', change);
+}
+
 /** The field `freshBans` of a limiter's sets. @param scopeOf the scope, which is made after the sets */
 export function freshBansOf(scopeOf: () => Scope): NonNullable<PolicySet['freshBans']> {
   return {
     get charges() {
-      return scopeOf().chargesOfBanned;
+      return chargesOfBanned(scopeOf());
     },
   };
 }
 
 /** Refuses a ban by denials if no policy counts by its dimension. @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` */
-export function checkOffences(after: number, banBy: string, sets: readonly PolicySet[]): void {
+export function checkOffences({ ban }: PolicySet, banBy: string, sets: readonly PolicySet[]): void {
   const policies = sets.flatMap((set) => visiblePolicies(set.policies));
-  if (after === 0 || policies.length === 0 || policies.some(({ by }) => by === banBy)) return;
+  if (!ban?.after || policies.length === 0 || policies.some(({ by }) => by === banBy)) return;
   const others = [...new Set(policies.map(({ by }) => show(by)))].join(' or ');
   throw new HeadgateError(
     'HEADGATE_UNKNOWN_DIMENSION',

@@ -112,7 +112,7 @@ export function assembleLimiter(
   checkCapacity(checkCosts(cost, ...(dynamic ? [] : [tiers.everything.policies])), tiers.decidingBy(tier));
   if (!dynamic) {
     checkUsed(by, tiers.all);
-    if (ban && !defaults?.has('ban')) checkOffences(ban.after, by.banBy, tiers.all);
+    if (!defaults?.has('ban')) checkOffences(set, by.banBy, tiers.all);
     if (checked.onThreshold && !defaults?.has('onThreshold')) checkOnThreshold(tiers.all);
   }
   const inner = checked.store ?? makeMemoryStore({}, warn);

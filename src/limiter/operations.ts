@@ -5,7 +5,7 @@ import type { Key } from '../contract/key.js';
 import { isNothing, type PolicySet, type Store, type Subject } from '../contract/store.js';
 import type { Account } from './charge.js';
 import type { Lifetime } from './lifetime.js';
-import { changesAllTheTime, MAX_REPETITIONS, type LiveLimits } from './live-limits.js';
+import type { LiveLimits } from './live-limits.js';
 import type { TierOption } from './options.js';
 import type { Scope } from './scope.js';
 import type { CheckedOptions } from './checked-options.js';
@@ -64,22 +64,9 @@ export class Operations {
     checkShape('options', options, ['tier']);
     const set = this.#tiers.of(options.tier);
     this.#life.checkOpen();
-    // Each repetition follows a change of the override.
-    for (let left = MAX_REPETITIONS; left > 0; left--) {
-      const subject = this.#scope.subject(this.#live ? await this.#live.current(key, set) : set, key);
-      if (isNothing(subject.set)) return { ...NO_USAGE, override: await this.#live?.overrideOf(key) };
-      const reply = await askUsage(this.#store, subject);
-      if (!this.#live) return usageOf(subject, reply);
-      if (!reply.clientChanges) {
-        const dimensions = this.#live.dimensionsOf(key);
-        const usage = usageOf(subject, reply, dimensions);
-        // The store reads no record of a dimension of which all policies are left out.
-        const isWhole = dimensions.every((by) => subject.set.policies.some((policy) => policy.by === by));
-        return isWhole ? usage : { ...usage, override: await this.#live.overrideOf(key) };
-      }
-      this.#live.learn(key, set, reply.clientChanges);
-    }
-    throw changesAllTheTime(key);
+    if (this.#live) return this.#live.usage(key, set);
+    const subject = this.#scope.subject(set, key);
+    return isNothing(subject.set) ? NO_USAGE : usageOf(subject, await askUsage(this.#store, subject));
   }
 
   #chargedTo(key: Key, set: PolicySet): Subject {

@@ -1,10 +1,9 @@
-import { NO_COSTS } from '../contract/costs.js';
 import { malformedReply, type UsageReply } from '../contract/reply.js';
-import { isReply, lookOf, type Store, type Subject } from '../contract/store.js';
+import { isReply, type Store, type Subject } from '../contract/store.js';
 import { sharedOf, visiblePolicies } from '../contract/shares.js';
 import { countedKey, fullQuotaOf } from '../features/thresholds/crossing-reports.js';
-import { variant } from '../contract/variant.js';
 import { remainingOf, resetOf } from '../contract/verdicts.js';
+import { lookPastBan } from '../features/bans/ban-steps.js';
 import type { Override } from './overrides/override.js';
 import { overrideBy, policyBy, readRecords } from './overrides/read-records.js';
 
@@ -53,12 +52,8 @@ export async function askUsage(store: Store, subject: Subject): Promise<UsageRep
 
 /** The usage by a store without the method: a store around a store may only have the five methods that every store has. */
 async function lookedUp(store: Store, subject: Subject): Promise<UsageReply> {
-  const query = lookOf(subject, NO_COSTS);
-  const reply = await store.decide(query);
-  const { ban } = reply;
-  const set = variant(subject.set, 'without ban', () => ({ ban: undefined }));
-  const looked = ban > 0 ? await store.decide({ ...query, set }) : reply;
-  return { ...looked, ban, records: await readRecords(store, subject) };
+  const looked = await lookPastBan(store, subject);
+  return { ...looked, records: await readRecords(store, subject) };
 }
 
 /** The usage in a store's answer. @param dimensions those of the key's overrides, in the limiter's order. Empty without overrides */

@@ -1,9 +1,11 @@
 import type { ChangeNote } from '../../contract/change-note.js';
+import { NO_COSTS } from '../../contract/costs.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import { subjectOf } from '../../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import type { Reply } from '../../contract/reply.js';
-import type { PolicySet, Subject } from '../../contract/store.js';
+import { lookOf, type PolicySet, type Store, type Subject } from '../../contract/store.js';
+import { variant } from '../../contract/variant.js';
 import { admits, countOf, nextWait, remainingOf, waitOf } from '../../contract/verdicts.js';
 import type { JournalEntry } from '../../stores/journal.js';
 import type { Place } from '../feature.js';
@@ -100,4 +102,13 @@ export function chargesIn(charges: PolicySet, { set, key }: Subject): Subject {
   const keys = typeof key === 'string' ? [key] : key;
   const own = names.flatMap((name, i) => (wanted.includes(name) ? [[name, keys[i]]] : []));
   return subjectOf(charges, Object.fromEntries(own) as Key, []);
+}
+
+/** A look at the policies of a key, also of a banned one. */
+export async function lookPastBan(store: Store, subject: Subject): Promise<Reply> {
+  const query = lookOf(subject, NO_COSTS);
+  const reply = await store.decide(query);
+  if (reply.ban <= 0) return reply;
+  const set = variant(subject.set, 'without ban', () => ({ ban: undefined }));
+  return { ...(await store.decide({ ...query, set })), ban: reply.ban };
 }

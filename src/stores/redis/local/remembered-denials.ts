@@ -5,7 +5,7 @@ import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
 import { performance } from '../../../common/real-time.js';
-import { isUndecided, type Reply } from '../../../contract/reply.js';
+import type { Reply } from '../../../contract/reply.js';
 import { perSet, type Keys, type PolicySet, type Query, type Subject } from '../../../contract/store.js';
 import { NEVER, waitOf } from '../../../contract/verdicts.js';
 
@@ -119,7 +119,7 @@ export class RememberedDenials {
 
   /** Learns from the store's answer to a query. @param asked the time of the query */
   learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
-    if ((peek && cost === 0) || isUndecided(answer)) return;
+    if ((peek && cost === 0) || answer.clientChanges) return;
     const { parts, policies, hasAttempts } = this.#scoped(set);
     const reply = hasAttempts ? afterAttempts(set, answer) : answer;
     const wait = denialOf(set, reply);
