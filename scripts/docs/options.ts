@@ -89,12 +89,17 @@ const SECTIONS: readonly Section[] = [
   },
   { title: 'slices of redisStore', text: '', table: SLICE_TABLE, types: ['SliceOptions'] },
   { title: 'counts of the stores', text: '', table: COUNT_TABLE, types: ['CountOptions'] },
-  { title: 'sqliteStore', text: '', table: SQLITE_TABLE, types: ['SqliteStoreOptions', 'StreamOptions'] },
+  {
+    title: 'sqliteStore',
+    text: '',
+    table: SQLITE_TABLE,
+    types: ['SqliteStoreOptions', 'DatabaseOptions', 'StreamOptions'],
+  },
   {
     title: 'postgresStore',
     text: '`postgresSchema` has the first two.',
     table: POSTGRES_TABLE,
-    types: ['PostgresStoreOptions', 'PostgresSchemaOptions', 'StreamOptions'],
+    types: ['PostgresSchemaOptions', 'DatabaseOptions', 'StreamOptions'],
   },
   {
     title: 'limitFetch',

@@ -1,6 +1,7 @@
-import type { BanAnnouncement, BanDimension } from '../features/bans/contract/ban-options.js';
+import type { BanAnnouncement } from '../features/bans/contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Costs } from './costs.js';
+import type { Dimensions } from './policy-set.js';
 import type { CompiledPolicy } from './policy.js';
 
 /** A limiter as a store may show it to operators. */
@@ -29,7 +30,7 @@ export interface Announcement extends BanAnnouncement {
 export type CountedDecision = Decision & {
   readonly set: {
     readonly policies: readonly CompiledPolicy[];
-    readonly dimensions?: (BanDimension & { readonly names: readonly string[] }) | undefined;
+    readonly dimensions?: Pick<Dimensions, 'names' | 'banBy'> | undefined;
   };
   /** The key, or a key for each of the dimensions, the cost, and whether nothing was to be charged. */
   readonly subject: Costs & { readonly key: string | readonly string[]; readonly peek: boolean };

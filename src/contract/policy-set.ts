@@ -1,14 +1,14 @@
-import type { BanDimension, BanRules } from '../features/bans/contract/ban-options.js';
+import type { BanAnnouncement, BanRules } from '../features/bans/contract/ban-options.js';
 import type { IdRules } from '../features/ids/contract/ids.js';
-import type { OverrideRules } from '../features/overrides/contract/rules.js';
 import type { ThresholdRules } from '../features/thresholds/contract/crossing.js';
+import type { OverrideRules } from './overrides.js';
 import type { CompiledPolicy } from './policy.js';
 
 /** A value, or a promise of the value. The memory store returns values, which saves a promise per request. */
 export type MaybePromise<T> = T | Promise<T>;
 
 /** The dimensions by which a set's policies count. */
-export interface Dimensions extends BanDimension {
+export interface Dimensions extends Pick<BanAnnouncement, 'banBy'> {
   /** The dimensions of the policies, of the ban and of `slotBy`. `'key'`, the dimension of policies without `by`, comes first. */
   readonly names: readonly string[];
   /** The dimension whose key determines the cluster slot of a decision's keys. Other keys are then counted once per key of the slot's dimension. */

@@ -1,7 +1,7 @@
 import { HeadgateError, show } from '../common/errors.js';
 import type { BanReply } from '../features/bans/contract/ban-options.js';
 import type { IdReply } from '../features/ids/contract/ids.js';
-import type { OverrideReply, OverrideUsage } from '../features/overrides/contract/rules.js';
+import type { OverrideReply, OverrideUsage } from './overrides.js';
 import type { ThresholdReply } from '../features/thresholds/contract/crossing.js';
 import { countOf, resetOf, type Verdicts } from './verdicts.js';
 

@@ -158,13 +158,11 @@ export interface Sender {
   learns(error: unknown): boolean;
 }
 
-/** A request whose keys are made. */
 export interface FeatureSubject extends Subject, Partial<Pick<Query, 'id' | 'idHome'>> {}
 
 /** The beginnings of a subject's Redis keys. */
 export type HeadsOf = (subject: Subject) => Heads;
 
-/** An option of single requests. */
 export interface RequestOption {
   /** Its name in the options of `consume`, and in the query to the store. */
   readonly name: 'id';

@@ -11,19 +11,21 @@ import type { PolicySet, Subject } from '../contract/store.js';
 import { variant } from '../contract/variant.js';
 import { chargesIn } from '../features/bans/ban-steps.js';
 import type { CheckedOptions } from './checked-options.js';
-import type { Lifetime } from './lifetime.js';
 import type { Scope } from './scope.js';
 import { wake } from './waiting/wake-ups.js';
 
 /** The part of a limiter about bans by hand. */
 export class BannableLimiter {
-  readonly #parts: CheckedOptions;
-  readonly #life: Lifetime;
+  readonly #setup: CheckedOptions;
 
   /** @internal */
-  constructor(parts: CheckedOptions, life: Lifetime) {
-    this.#parts = parts;
-    this.#life = life;
+  constructor(setup: CheckedOptions) {
+    this.#setup = setup;
+  }
+
+  /** @internal A getter, so that logs of limiters do not contain it. */
+  protected get setup(): CheckedOptions {
+    return this.#setup;
   }
 
   /**
@@ -37,7 +39,7 @@ export class BannableLimiter {
    * error
    */
   async ban(key: Key, duration: Duration, note: ChangeNoteOptions = {}): Promise<void> {
-    const { set, store, warn } = this.#parts;
+    const { set, store, warn } = this.#setup;
     const subject = this.#bannable(key);
     const forMs = warningBy(warn, () => toMilliseconds('duration', duration, { usual: 'long' }));
     await store.ban(subject, forMs, checkNote('ban', note));
@@ -53,7 +55,7 @@ export class BannableLimiter {
    */
   async unban(key: Key, options: UnbanOptions = {}): Promise<void> {
     checkShape('unban', options, ['fresh', 'by', 'reason']);
-    const { set, scope, store, live } = this.#parts;
+    const { set, scope, store, live } = this.#setup;
     const { fresh, ...note } = options;
     const subject = this.#bannable(key);
     const checked = checkNote('unban', note);
@@ -72,8 +74,8 @@ export class BannableLimiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no bans, `HEADGATE_INVALID_KEY` if the bans are by a different dimension
    */
   #bannable(key: Key): Subject {
-    const { set, scope } = this.#parts;
-    this.#life.checkOpen();
+    const { set, scope, life } = this.#setup;
+    life.checkOpen();
     const subject = scope.checkSlot(scope.subject(set, key), key);
     if (!set.ban)
       throw invalidOption('ban', undefined, 'Create the limiter with the option `ban` ({} is enough).');

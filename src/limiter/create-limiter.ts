@@ -15,6 +15,7 @@ import type { PolicySet } from '../contract/store.js';
 import { checkOffences, freshBansOf } from './bans.js';
 import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
+import { Lifetime } from './lifetime.js';
 import { Limiter } from './limiter.js';
 import { LiveLimits } from './live-limits.js';
 import { claimName } from './name-claims.js';
@@ -131,6 +132,7 @@ export function assembleLimiter(
       : () => {};
     setup = {
       ...{ set, tiers, source: inner, store, shadow, enabled, warn, release, scope, live },
+      life: new Lifetime(set.name),
       waiting: [maxWaiting, maxWaitingPerKey],
       isWaitingBounded: options.maxWaiting !== undefined || options.maxWaitingPerKey !== undefined,
       onDecision: checked.onDecision,

@@ -1,5 +1,4 @@
 import type { Decision } from '../common/decision.js';
-import { invalidOption } from '../common/errors.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges, type KeyQueue } from '../contract/gauges.js';
@@ -7,10 +6,10 @@ import { UP, type Health } from '../contract/health.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import type { CompiledPolicy, Policies } from '../contract/policy.js';
-import { holdsSlots, type MaybePromise, type PolicySet, type Store } from '../contract/store.js';
+import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
+import { checkHoldsSlots } from '../features/slots/slots.js';
 import { Decider } from './decide.js';
 import type { LimiterDecision } from './decision.js';
-import { Lifetime } from './lifetime.js';
 import { OverridableLimiter } from './overrides/overridable-limiter.js';
 import { Operations } from './operations.js';
 import type { ConsumeOptions, HoldOptions, RequestOptions, TierOption, WaitOptions } from './options.js';
@@ -49,42 +48,37 @@ export class Limiter extends OverridableLimiter {
   readonly ipv6Subnets = new Set<number>();
   /** @internal */
   readonly internals: Internals;
-  readonly #setup: CheckedOptions;
-  readonly #life: Lifetime;
   readonly #noteClosed: () => void;
 
   /** @internal */
   constructor(setup: CheckedOptions) {
-    const { set, tiers, source, scope } = setup;
-    const life = new Lifetime(set.name);
-    super(setup, life);
+    super(setup);
+    const { set, tiers, source, scope, life } = setup;
     this.name = set.name;
     this.policies = visiblePolicies(set.policies);
     this.set = set;
     this.tiers = tiers;
     this.source = source;
     this.shadow = setup.shadow;
-    this.#setup = setup;
-    this.#life = life;
     const decider = new Decider(setup, life);
-    const operations = new Operations(setup, decider.account, life);
+    const operations = new Operations(setup, decider.account);
     this.internals = { decider, operations, waits: new Waits(setup, decider, life), scope };
     this.#noteClosed = noteOpen(this);
   }
 
   /** The health of the store. An embedded store is always up. */
   get health(): Health {
-    return this.#setup.store.health ?? UP;
+    return this.setup.store.health ?? UP;
   }
 
   /** The current counts of the limiter in this process, for metrics. */
   get gauges(): Gauges {
     const { decider, waits } = this.internals;
-    const keys = this.#setup.store.keysOf?.(this.name) ?? 0;
+    const keys = this.setup.store.keysOf?.(this.name) ?? 0;
     return {
       ...waits.gauges,
       slots: decider.slots.size,
-      overrides: Number(this.#setup.live?.hasOverrideOfAll ?? 0),
+      overrides: Number(this.setup.live?.hasOverrideOfAll ?? 0),
       keys,
     };
   }
@@ -171,7 +165,7 @@ export class Limiter extends OverridableLimiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_DIMENSIONS`
    */
   compile(policies: Policies): PolicySet {
-    const { scope, store, warn } = this.#setup;
+    const { scope, store, warn } = this.setup;
     const set = scope.with(compilePolicies('policies', policies));
     checkDimensions(store, set);
     checkPolicies(set.policies, warn);
@@ -201,10 +195,7 @@ export class Limiter extends OverridableLimiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; otherwise as `consume`
    */
   async acquire(key: Key, options?: ConsumeOptions): Promise<Decision> {
-    if (!holdsSlots(this.tiers.of(options?.tier))) {
-      const fix = "Make the limiter with a policy of algorithm 'concurrency'.";
-      throw invalidOption('algorithm', undefined, fix);
-    }
+    checkHoldsSlots(this.tiers.of(options?.tier));
     return this.consume(key, options);
   }
 
@@ -221,8 +212,8 @@ export class Limiter extends OverridableLimiter {
 
   /** Frees the limiter's name, timers and own memory store. A store from the options stays open. */
   close(): Promise<void> {
-    const { source, store, live, release } = this.#setup;
-    return this.#life.close(
+    const { source, store, live, release, life } = this.setup;
+    return life.close(
       () => {
         release();
         this.#noteClosed();

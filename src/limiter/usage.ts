@@ -43,17 +43,17 @@ export interface Usage {
 /** The usage if neither a policy nor a ban applies. */
 export const NO_USAGE: Usage = { policies: [], bannedUntil: undefined, override: undefined };
 
-/** Asks a store about a key. @throws HeadgateError `HEADGATE_MALFORMED_REPLY`, or the store's error */
+/**
+ * Asks a store about a key. A store around a store may have only the five methods that every store has.
+ *
+ * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`, or the store's error
+ */
 export async function askUsage(store: Store, subject: Subject): Promise<UsageReply> {
-  const reply = await (store.usage ? store.usage(subject) : lookedUp(store, subject));
+  const reply = store.usage
+    ? await store.usage(subject)
+    : { ...(await lookPastBan(store, subject)), records: await readRecords(store, subject) };
   if (reply.ban < 0 || !isReply({ ...reply, ban: 0 }, subject.set)) throw malformedReply(reply);
   return reply;
-}
-
-/** The usage by a store without the method: a store around a store may only have the five methods that every store has. */
-async function lookedUp(store: Store, subject: Subject): Promise<UsageReply> {
-  const looked = await lookPastBan(store, subject);
-  return { ...looked, records: await readRecords(store, subject) };
 }
 
 /** The usage in a store's answer. @param dimensions those of the key's overrides, in the limiter's order. Empty without overrides */

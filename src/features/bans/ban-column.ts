@@ -1,13 +1,11 @@
 import type { CompiledBan } from './contract/ban-options.js';
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
 
-/** The kinds of rows, in the order in which a ban by hand evicts keys. */
-const NOT_BANNED = 0;
-const BANNED = 1;
-const BANNED_BY_HAND = 2;
+/** The ranks of banned keys are above those of denied keys, which are times. */
+const RANK_OF_BANS = 2 ** 44;
 
-/** Keys that a ban by hand compares after a search without success. */
-const MAX_LOOKS = 4096;
+/** The least rank of a key banned by hand: see `rank`. */
+export const RANK_BY_HAND = 2 * RANK_OF_BANS;
 
 type Six = readonly [number, number, number, number, number, number];
 
@@ -95,9 +93,16 @@ export class BanColumn {
     return this.#states.get(row)?.banned ?? 0;
   }
 
-  kind(row: number, now: number): typeof NOT_BANNED | typeof BANNED | typeof BANNED_BY_HAND {
+  /**
+   * The rank of a row in the order in which a ban by hand evicts keys: denied keys come before keys banned by denials, and these before keys
+   * banned by hand. Of each kind, the key that is free soonest comes first.
+   *
+   * @param deniedUntil the time until which the policies deny the row
+   */
+  rank(row: number, deniedUntil: number, now: number): number {
     const state = this.#states.get(row);
-    return !state || state.banned <= now ? NOT_BANNED : state.byHand ? BANNED_BY_HAND : BANNED;
+    if (!state || state.banned <= now) return deniedUntil;
+    return (state.byHand ? RANK_BY_HAND : RANK_OF_BANS) + state.banned;
   }
 
   /** The time at which a row's whole state has expired, or 0. */
@@ -130,40 +135,5 @@ export class BanColumn {
     const state = from.#states.get(theirs);
     if (state) this.#states.set(ours, state);
     else this.#states.delete(ours);
-  }
-}
-
-/**
- * The search for the key that a ban by hand evicts, among the next keys, or in a small table among all keys. Denied keys come before banned
- * keys, and among equals the key that is free soonest. The search goes on until there is a key without a ban by hand.
- */
-export class Eviction {
-  /** The row to evict. */
-  row = 0;
-  readonly #size: number;
-  readonly #now: number;
-  #looks = 0;
-  #kind: number = BANNED_BY_HAND;
-  #soonest = Infinity;
-
-  /** @param size the number of keys */
-  constructor(size: number, now: number) {
-    this.#size = size;
-    this.#now = now;
-  }
-
-  get isOver(): boolean {
-    return this.#looks >= this.#size || (this.#looks >= MAX_LOOKS && this.#kind !== BANNED_BY_HAND);
-  }
-
-  /** @param within the row in its page @param deniedUntil the time until which the policies deny the row */
-  look(row: number, bans: BanColumn, within: number, deniedUntil: number): void {
-    this.#looks++;
-    const kind = bans.kind(within, this.#now);
-    const until = kind === NOT_BANNED ? deniedUntil : bans.end(within);
-    if (kind > this.#kind || (kind === this.#kind && until >= this.#soonest)) return;
-    this.row = row;
-    this.#kind = kind;
-    this.#soonest = until;
   }
 }

@@ -27,7 +27,6 @@ function takeCrossings(list: Crossing[]): Crossing[] {
 
 /** The crossings by the questions about states, for the callers and for a stream. */
 export class StateCrossings {
-  /** Those of the current question. */
   readonly current: Crossing[] = [];
   /** Those for a stream, by the index of their state. */
   readonly #stored: StoredCrossing[][] = [];

@@ -4,27 +4,12 @@ import { publishChange } from '../../contract/diagnostics.js';
 import type { Key } from '../../contract/key.js';
 import type { OverridePlace } from '../../contract/store.js';
 import { BannableLimiter } from '../bans.js';
-import type { CheckedOptions } from '../checked-options.js';
-import type { Lifetime } from '../lifetime.js';
-import type { LiveLimits } from '../live-limits.js';
 import { wake } from '../waiting/wake-ups.js';
 import type { Override, OverrideChange, OverrideNote } from './override.js';
 import type { OverrideWriter } from './override-writer.js';
 
 /** The part of a limiter about overrides. */
 export class OverridableLimiter extends BannableLimiter {
-  readonly #scope: string;
-  readonly #live: LiveLimits | undefined;
-  readonly #life: Lifetime;
-
-  /** @internal */
-  constructor(setup: CheckedOptions, life: Lifetime) {
-    super(setup, life);
-    this.#scope = setup.set.name;
-    this.#live = setup.live;
-    this.#life = life;
-  }
-
   /**
    * Gives a key separate limits, in every process at once, but another process may repeat an earlier denial (`localDenials`), or spend its
    * slice, for up to a second. Spent units stay spent. The limiter needs the option `overrides: true`.
@@ -38,7 +23,7 @@ export class OverridableLimiter extends BannableLimiter {
    */
   async override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
     this.#wakeAt(await this.overrides.set(someKey(key), change, note));
-    publishChange(this.#scope, 'override', key, note);
+    publishChange(this.setup.set.name, 'override', key, note);
   }
 
   /**
@@ -48,7 +33,7 @@ export class OverridableLimiter extends BannableLimiter {
    */
   async overrideAll(change: OverrideChange, note?: OverrideNote): Promise<void> {
     await this.overrides.set(undefined, change, note);
-    publishChange(this.#scope, 'override', undefined, note);
+    publishChange(this.setup.set.name, 'override', undefined, note);
   }
 
   /** The override of a key, or of all keys without `key`. @returns undefined without an override. @throws as `override` */
@@ -66,14 +51,15 @@ export class OverridableLimiter extends BannableLimiter {
   async removeOverride(key?: Key, note: ChangeNoteOptions = {}): Promise<boolean> {
     const [place, was] = await this.overrides.remove(key, note);
     this.#wakeAt(place);
-    if (was) publishChange(this.#scope, 'remove-override', key, note);
+    if (was) publishChange(this.setup.set.name, 'remove-override', key, note);
     return was;
   }
 
   /** @internal The writer of overrides. @throws HeadgateError `HEADGATE_CLOSED`, `HEADGATE_OVERRIDES` */
   get overrides(): OverrideWriter {
-    this.#life.checkOpen();
-    if (this.#live) return this.#live.writer;
+    const { life, live } = this.setup;
+    life.checkOpen();
+    if (live) return live.writer;
     throw new HeadgateError(
       'HEADGATE_OVERRIDES',
       'override: this limiter does not support overrides. Create it with overrides: true.',
@@ -81,7 +67,7 @@ export class OverridableLimiter extends BannableLimiter {
   }
 
   #wakeAt(place: OverridePlace): void {
-    if ('subject' in place) wake(this.#scope, place.subject);
+    if ('subject' in place) wake(this.setup.set.name, place.subject);
   }
 }
 

@@ -64,13 +64,11 @@ export class Memory extends PlaceOperations implements MemoryStore {
   readonly stream: CrossingList | undefined;
   readonly announced = new Set<Announcement>();
   readonly log = new ChangeLog();
-  /** Whether an administration may count decisions. */
   readonly isCounted: boolean;
   /** Counts the decisions of a limiter. Undefined until an administration begins. */
   #count: ((name: string, decision: CountedDecision) => void) | undefined;
   #remembersKeys = false;
   #lastStep = 0;
-  /** The step of the last `clear`. */
   #cleared = 0;
 
   readonly #warn: Warn;
@@ -122,7 +120,6 @@ export class Memory extends PlaceOperations implements MemoryStore {
     return { ...UP, unremembered };
   }
 
-  /** The tables, by dimension and limiter name. */
   get tables(): ReadonlyMap<string, MemoryTable> {
     return this.#tables;
   }

@@ -156,7 +156,6 @@ export class MemoryPage {
     this.#records[row * RECORD + DENIED] = until;
   }
 
-  /** The time at which a row expires. */
   until(row: number): number {
     let until = this.bans.until(row);
     for (let i = 0; i < this.columns.length; i++) {

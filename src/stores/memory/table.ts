@@ -5,7 +5,7 @@ import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { MemoryPage, PAGE_BITS, WITHIN } from './page.js';
 import { isOfShares, type StateSummary } from '../state/saved-state.js';
 import { MemoryRecords } from '../../features/overrides/memory-records.js';
-import { Eviction } from '../../features/bans/ban-column.js';
+import { RANK_BY_HAND } from '../../features/bans/ban-column.js';
 import { banSummary } from '../../features/bans/saved-ban.js';
 import { TableHistories } from '../../features/charge-history.js';
 import { Selections, type Selection } from './selections.js';
@@ -16,6 +16,8 @@ const ROWS_SWEPT_PER_KEY = 2;
 const MAX_LOOKS_FOR_EXPIRED = 16;
 /** Keys that a new key checks in search of a key without a denial or ban. The bound limits the pause. */
 const MAX_LOOKS = 64;
+/** Keys that a ban by hand compares after a search without success. */
+const MAX_LOOKS_FOR_BAN = 4096;
 
 /** The fewest texts of keys of which those without a row are forgotten. */
 const MIN_NAMES_PER_PRUNING = 1000;
@@ -264,14 +266,19 @@ export class MemoryTable {
     return victim;
   }
 
+  /** Finds the key that a ban by hand evicts, among the next keys, or in a small table among all keys. */
   #findForBan(now: number): number {
-    const eviction = new Eviction(this.#size, now);
-    while (!eviction.isOver) {
+    let victim = 0;
+    let least = Infinity;
+    for (let looks = 0; looks < this.#size && (looks < MAX_LOOKS_FOR_BAN || least >= RANK_BY_HAND); looks++) {
       const row = this.#nextKey();
       const page = this.pageOf(row);
-      eviction.look(row, page.bans, row & WITHIN, this.#deniedUntil(page, row & WITHIN));
+      const rank = page.bans.rank(row & WITHIN, this.#deniedUntil(page, row & WITHIN), now);
+      if (rank >= least) continue;
+      victim = row;
+      least = rank;
     }
-    return eviction.row;
+    return victim;
   }
 
   /** The time until which a row is denied, ms. */

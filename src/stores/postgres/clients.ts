@@ -11,7 +11,6 @@ const UNANSWERED_LIFE_MS = 60_000;
 
 type Done = (error: Error | undefined, client?: PostgresClient) => void;
 
-/** A caller that waits for a connection. */
 interface Taker {
   take(connection: PostgresConnection): void;
   fail(error: Error): void;

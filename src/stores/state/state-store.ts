@@ -62,7 +62,6 @@ export type UpdateStates = (
 /** The storage of a store in this package. */
 interface Storage {
   readonly update: UpdateStates;
-  /** Whether an update may have several keys. */
   readonly updatesSeveral: boolean;
   close?(): MaybePromise<void>;
 }
@@ -95,7 +94,6 @@ class Job<T = unknown> {
     this.reject = undefined;
   }
 
-  /** The promise of the answer. */
   promise(): Promise<T> {
     return new Promise((resolve, reject) => {
       this.resolve = resolve;

@@ -10,7 +10,7 @@ import {
   optional,
   type OptionTable,
 } from '../../../common/options.js';
-import type { ChangeNoteOptions } from '../../../contract/change-note.js';
+import type { ChangeNote, ChangeNoteOptions } from '../../../contract/change-note.js';
 
 /** Integers for both stores, in the order in which `ban.lua` reads them. */
 export interface CompiledBan {
@@ -94,7 +94,6 @@ export function banText({ after, within, first, factor, max }: CompiledBan): str
   return `ban ${often} for ${toText(first)}, factor ${factor / 1000}, max ${toText(max)}`;
 }
 
-/** The part of a policy set about bans. */
 export interface BanRules<Set> {
   /** The ban options, or undefined if the limiter never bans. */
   readonly ban?: CompiledBan | undefined;
@@ -102,7 +101,6 @@ export interface BanRules<Set> {
   readonly freshBans?: { readonly charges: Set } | undefined;
 }
 
-/** The part of a reply about bans. */
 export interface BanReply {
   /**
    * 0 if the key is not banned. Above 0: the ms that the key is still banned for; nothing was charged. Below 0: the denial started a
@@ -111,16 +109,12 @@ export interface BanReply {
   readonly ban: number;
 }
 
-/** The dimension of bans. */
-export interface BanDimension {
-  /** The dimension whose key is banned. */
-  readonly banBy: string;
-}
-
 /** The bans of a limiter as a store may show them to operators. */
-export interface BanAnnouncement extends BanDimension {
+export interface BanAnnouncement {
   /** The ban options, or undefined if the limiter never bans. */
   readonly ban: CompiledBan | undefined;
+  /** The dimension whose key is banned. */
+  readonly banBy: string;
 }
 
 /** The bans of a limiter as published for operators. */
@@ -133,4 +127,14 @@ export interface PublishedBans {
 
 export function publishedBans({ ban, banBy }: BanAnnouncement): PublishedBans {
   return { ban: ban ?? null, ...(ban && banBy !== DEFAULT_DIMENSION && { banBy }) };
+}
+
+export interface BanStore<Subject> {
+  /**
+   * Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators. The administration passes
+   * a duration below 0 to end only the ban: denials, and the growth of bans, stay.
+   *
+   * @param isLogged as in `reset`
+   */
+  ban(subject: Subject, duration: number, note?: ChangeNote, isLogged?: boolean): void | Promise<void>;
 }

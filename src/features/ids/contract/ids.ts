@@ -1,6 +1,5 @@
 import type { Verdicts } from '../../../contract/verdicts.js';
 
-/** The part of a policy set about the ids of requests. */
 export interface IdRules {
   /** The time for which ids are remembered, ms. */
   readonly idsFor?: number | undefined;
@@ -8,7 +7,6 @@ export interface IdRules {
   readonly repeats?: number | undefined;
 }
 
-/** The part of a reply about the id of the request. */
 export interface IdReply {
   /**
    * Set, and nothing charged, if the request repeats the id of a charged request. `now` and `step` are those of the first request, and
@@ -33,4 +31,36 @@ export interface FirstDecision {
   readonly verdicts: Verdicts;
   /** The limits that differ from those of the policies, by the policies' positions. */
   readonly limits?: readonly (number | undefined)[] | undefined;
+}
+
+export interface IdQuery<Subject> {
+  /** The id of the request. A store with `remembersIds` answers a repetition of a charged request with `Reply.first`, without a charge. */
+  readonly id?: string | undefined;
+  /** The subject beside whose first key the id is remembered, if not the query's. */
+  readonly idHome?: Subject | undefined;
+}
+
+export interface IdChange<Subject> extends Pick<IdQuery<Subject>, 'idHome'> {
+  /** Set if the request has an id: whether the change may be made. If not, the store only looks. */
+  readonly claim?: Claim | undefined;
+}
+
+/** The part of a request with an id in a change of its charge. Of all decisions about the charge, only the first to change it may change it again. */
+export interface Claim {
+  readonly id: string;
+  /** The step of the charge. */
+  readonly step: number;
+  /** Whether the decision made the charge, and does not only repeat it. */
+  readonly isFirst: boolean;
+  /** A name of the decision, 5 characters. */
+  readonly owner: string;
+  /** Whether nothing of the charge is left after the change, so that the id is free again. */
+  readonly isLast: boolean;
+  /** Whether the limiter returns the charge by itself. It then stays if the request was repeated, because a repetition may have been served. */
+  readonly isAutomatic?: boolean;
+}
+
+export interface IdStore<Set> {
+  /** Whether the store remembers the ids of requests: of all, or by their set. Limiters refuse ids that the store would not remember. */
+  readonly remembersIds?: boolean | ((set: Set) => boolean) | undefined;
 }

@@ -24,7 +24,6 @@ export interface OverrideStore {
   read(place: OverridePlace): MaybePromise<readonly [OverrideRecord, number]>;
 }
 
-/** A store that may keep overrides. */
 export interface OverridingStore {
   /** Keeps overrides. Limiters with the option `overrides` refuse a store without it. */
   readonly overrides?: OverrideStore | undefined;

@@ -1,7 +1,6 @@
 import type { Costs } from '../../../contract/costs.js';
 import type { MaybePromise, Subject } from '../../../contract/policy-set.js';
 
-/** The part of a query about slots. */
 export interface SlotQuery {
   /** A unique name for the slots of concurrency policies that the query takes. Empty for a set without concurrency policies. */
   readonly lease: string;
@@ -17,7 +16,6 @@ export interface LeaseChange extends Subject, Costs {
   readonly degraded: 'local' | 'allow' | 'deny' | undefined;
 }
 
-/** A store of slots. */
 export interface SlotStore {
   /** Releases or renews concurrency slots. @returns false if they were no longer held, in which case nothing changes */
   lease(change: LeaseChange): MaybePromise<boolean>;

@@ -24,13 +24,11 @@ export interface Crossing extends Pick<ThresholdEvent, 'used' | 'limit' | 'reset
   readonly level: number;
 }
 
-/** The part of a policy set about thresholds. */
 export interface ThresholdRules {
   /** Receives each crossing of a threshold that a store reports. */
   readonly onThreshold?: ((event: ThresholdEvent) => void) | undefined;
 }
 
-/** The part of a reply about thresholds. */
 export interface ThresholdReply {
   /** The thresholds that the charge crossed. The store has passed them to `PolicySet.onThreshold`. */
   readonly crossings?: readonly Crossing[];

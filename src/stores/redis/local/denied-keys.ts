@@ -69,7 +69,6 @@ export class DeniedKeys {
     this.#most = most;
   }
 
-  /** Returns a key's row, or 0. */
   find(key: string): number {
     // Skips the fingerprint, which takes most of the time.
     if (this.size === 0) return 0;

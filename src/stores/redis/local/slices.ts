@@ -9,13 +9,13 @@ import {
   type ChargeChange,
   type Keys,
   type MaybePromise,
+  type OverrideStore,
   type PolicySet,
   type Query,
   type Store,
   type Subject,
 } from '../../../contract/store.js';
 import { featuresOf, kindOf, needsStore } from '../../../features/features.js';
-import { afterwards } from '../../../features/overrides/afterwards.js';
 import { performance } from '../../../common/real-time.js';
 import { warnOnce } from '../../../common/warnings.js';
 import { within } from '../../../common/within.js';
@@ -148,10 +148,13 @@ export class Slices implements Partial<Store> {
 
   /** A key's slices were charged by the earlier limits, so the slices are returned. Other processes keep their slices for `hold` at most. */
   get overrides(): Store['overrides'] {
-    return afterwards(this.#store.overrides, async (place) => {
+    const { overrides } = this.#store;
+    const change: OverrideStore['change'] = async (place, record) => {
       if ('subject' in place) this.#drop(place.subject);
       await this.#rests.send();
-    });
+      return overrides!.change(place, record);
+    };
+    return overrides && { ...overrides, change };
   }
 
   announce(limiter: Announcement): Announced | undefined {

@@ -5,7 +5,6 @@ import { luaFiles } from '../lua-files.js';
 import { assemble, type Script, type ScriptName, type ScriptPart } from '../scripts.js';
 import type { Announcement } from '../../../contract/announcement.js';
 
-/** A purpose for which scripts are run. */
 export interface Use {
   /** The name for people: decisions, a limiter, an algorithm, or a command of the command line. */
   readonly name: string;
@@ -26,13 +25,6 @@ export interface Features {
   /** Whether features write what happens to streams. */
   readonly streams: boolean;
 }
-
-const ALL_FEATURES: Features = {
-  publishes: true,
-  recordsChanges: true,
-  countsTraffic: true,
-  streams: true,
-};
 
 /**
  * For each command of the scripts, the arguments after the key with which the command neither reads nor writes data if the key does not
@@ -112,7 +104,7 @@ export function possibleUses(): Use[] {
       isEssential: false,
       scripts: [...decisions([], [feature.name]), ...changesByHand(feature)],
     })),
-    ...usesAside(ALL_FEATURES),
+    ...usesAside({}),
   ];
 }
 
@@ -145,8 +137,8 @@ function streamOf({ name, streamOption, scripts = [] }: Feature): Use[] {
 }
 
 /** Uses for operators, on which limits do not depend. @param limiters the limiters that have the uses, or all that are possible */
-function usesAside(features: Features, limiters?: readonly Announcement[]): Use[] {
-  const { publishes, recordsChanges, countsTraffic, streams } = features;
+function usesAside(features: Partial<Features>, limiters?: readonly Announcement[]): Use[] {
+  const { publishes = true, recordsChanges = true, countsTraffic = true, streams = true } = features;
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => assemble(script)) }] : [];
   return [
