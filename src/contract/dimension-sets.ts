@@ -1,14 +1,8 @@
 import { DEFAULT_DIMENSION } from './key.js';
 import { limitDimension } from './shares.js';
 import type { ChangeReply } from './reply.js';
-import {
-  isNothing,
-  type ChargeChange,
-  type Dimensions,
-  type Keys,
-  type PolicySet,
-  type Subject,
-} from './store.js';
+import type { Dimensions, Keys, PolicySet, Subject } from './policy-set.js';
+import { isNothing, type ChargeChange } from './store.js';
 import { factOf, known, originOf, variant } from './variant.js';
 import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from './verdicts.js';
 

@@ -62,7 +62,7 @@ export class Limiter extends OverridableLimiter {
     this.shadow = setup.shadow;
     const decider = new Decider(setup, life);
     const operations = new Operations(setup, decider.account);
-    this.internals = { decider, operations, waits: new Waits(setup, decider, life), scope };
+    this.internals = { decider, operations, waits: new Waits(setup, decider), scope };
     this.#noteClosed = noteOpen(this);
   }
 

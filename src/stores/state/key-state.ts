@@ -95,15 +95,13 @@ export abstract class States extends PlaceOperations implements OverrideStates {
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
     // The state of an id follows the states of the keys.
     const id = this.#records[parts.length];
-    return parts.map((part, i) => new RecordPlace(this.#records[i]!, part, this.#crossings.current, id));
+    return parts.map((part, i) => new RecordPlace(this.#records[i]!, part, this.#crossings, id));
   }
 
   /** @internal */
   protected placesBeside(i: number, { set }: Subject): Place[] {
     const record = this.#records[i]!;
-    return setsByDimension(set).map(
-      (part) => new RecordPlace(record, part, this.#crossings.current, undefined),
-    );
+    return setsByDimension(set).map((part) => new RecordPlace(record, part, this.#crossings));
   }
 
   /** @internal All keys get the same step, because a charge to all of them is returned by a single step. */
