@@ -31,6 +31,7 @@ interface Section {
   readonly types: readonly string[];
 }
 
+const DATABASE_TYPES = ['DatabaseOptions', 'StreamOptions'];
 const LIMITER_TYPES = ['CommonOptions', 'FailureOptions', 'SlotOptions', 'LimiterOptions', 'JointPolicies'];
 
 const SECTIONS: readonly Section[] = [
@@ -89,17 +90,12 @@ const SECTIONS: readonly Section[] = [
   },
   { title: 'slices of redisStore', text: '', table: SLICE_TABLE, types: ['SliceOptions'] },
   { title: 'counts of the stores', text: '', table: COUNT_TABLE, types: ['CountOptions'] },
-  {
-    title: 'sqliteStore',
-    text: '',
-    table: SQLITE_TABLE,
-    types: ['SqliteStoreOptions', 'DatabaseOptions', 'StreamOptions'],
-  },
+  { title: 'sqliteStore', text: '', table: SQLITE_TABLE, types: ['SqliteStoreOptions', ...DATABASE_TYPES] },
   {
     title: 'postgresStore',
     text: '`postgresSchema` has the first two.',
     table: POSTGRES_TABLE,
-    types: ['PostgresSchemaOptions', 'DatabaseOptions', 'StreamOptions'],
+    types: ['PostgresSchemaOptions', ...DATABASE_TYPES],
   },
   {
     title: 'limitFetch',

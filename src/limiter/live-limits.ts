@@ -181,7 +181,6 @@ export class LiveLimits {
     return entry && overrideOf(entry);
   }
 
-  /** The usage of a key: see `Limiter.usage`. */
   async usage(key: Key, set: PolicySet): Promise<Usage> {
     // Each repetition follows a change of the override.
     for (let left = MAX_REPETITIONS; left > 0; left--) {

@@ -19,7 +19,6 @@ interface Taker {
 /** Takes the clients of a pool, each for a limited time, because a pool without `connectionTimeoutMillis` may never answer. */
 export class Clients {
   readonly #pool: PostgresPool;
-  /** The callers that wait, the first first. */
   readonly #takers = new Set<Taker>();
   readonly #unanswered = new Set<{ readonly asked: number }>();
 

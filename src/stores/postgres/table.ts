@@ -42,7 +42,6 @@ const MIN_SWEPT_ROWS = 128;
 
 /** The table, and the transactions that change it. */
 export class PostgresTable {
-  /** Whether the server has answered once. */
   hasAnswered = false;
   readonly #schema: Schema;
   readonly #name: string;
@@ -50,7 +49,6 @@ export class PostgresTable {
   #isChecked = false;
   /** The rows to check in the next sweep. */
   #unchecked = 0;
-  /** Whether the last sweep found expired rows. */
   #hasExpired = false;
   /** The key at which the next sweep begins. Undefined before the first sweep. */
   #swept: string | undefined;
