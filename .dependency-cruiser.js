@@ -2,8 +2,8 @@
 const floors = [
   '^src/common/',
   '^src/algorithms/',
-  '^src/contract/',
-  '^src/(features|stores)/',
+  '^src/(contract|features/[^/]+/contract)/',
+  '^src/(features/(?![^/]+/contract/)|stores/)',
   '^src/limiter/',
   '^src/(http|telemetry)/',
   '^src/(compat|testing)/[^/]+/|^src/(testing|admin)/',

@@ -39,7 +39,7 @@ export type { Health } from './contract/health.js';
 export type { TierOptions } from './limiter/tiers.js';
 export { WARNING_CODES, type WarningCode, type Warnings } from './common/warnings.js';
 export type { Duration } from './common/duration.js';
-export type { BanOptions, UnbanOptions } from './contract/ban-options.js';
+export type { BanOptions, UnbanOptions } from './features/bans/contract/ban-options.js';
 export type { ChangeNoteOptions as BanNoteOptions } from './contract/change-note.js';
 export { parsePolicy, policyText } from './contract/compile-policies.js';
 export type { Policies, PolicyText, StrictPolicies } from './contract/policy.js';
@@ -59,4 +59,4 @@ export type {
   TokenBucketPolicy,
 } from './algorithms/index.js';
 export type { Clock, Store } from './contract/store.js';
-export type { ThresholdEvent } from './contract/crossing.js';
+export type { ThresholdEvent } from './features/thresholds/contract/crossing.js';

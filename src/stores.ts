@@ -18,8 +18,8 @@ export { costAt, type Costs } from './contract/costs.js';
 export { subjectOf } from './contract/dimensions.js';
 export type { Health } from './contract/health.js';
 export type { ChangeNote as BanNote } from './contract/change-note.js';
-export type { FirstDecision } from './contract/first-decision.js';
-export type { CompiledBan } from './contract/ban-options.js';
+export type { FirstDecision } from './features/ids/contract/ids.js';
+export type { CompiledBan } from './features/bans/contract/ban-options.js';
 export type { CompiledPolicy } from './contract/policy.js';
 export type { Ahead, Kernel, Params, Traits } from './algorithms/index.js';
 export { chargedOf } from './contract/reply.js';
@@ -40,5 +40,5 @@ export type {
   Store,
   Subject,
 } from './contract/store.js';
-export type { Crossing } from './contract/crossing.js';
+export type { Crossing } from './features/thresholds/contract/crossing.js';
 export type { StoredCrossing } from './features/thresholds/crossings.js';

@@ -6,7 +6,7 @@ import { format, resolveConfig } from 'prettier';
 import ts from 'typescript';
 import { POLICY_TABLE } from '../../src/algorithms/index.js';
 import type { Row } from '../../src/common/options.js';
-import { BAN_TABLE } from '../../src/contract/ban-options.js';
+import { BAN_TABLE } from '../../src/features/bans/contract/ban-options.js';
 import { OUTBOUND_TABLE } from '../../src/fetch/outbound-options.js';
 import { FASTIFY_TABLE } from '../../src/http/adapters/fastify.js';
 import { NEST_TABLE } from '../../src/http/adapters/nestjs/limiters.js';
@@ -31,6 +31,7 @@ interface Section {
   readonly types: readonly string[];
 }
 
+const DATABASE_TYPES = ['DatabaseOptions', 'StreamOptions'];
 const LIMITER_TYPES = ['CommonOptions', 'FailureOptions', 'SlotOptions', 'LimiterOptions', 'JointPolicies'];
 
 const SECTIONS: readonly Section[] = [
@@ -85,16 +86,16 @@ const SECTIONS: readonly Section[] = [
     title: 'redisStore',
     text: 'See [Redis and Valkey](redis.md).',
     table: REDIS_TABLE,
-    types: ['RedisStoreOptions'],
+    types: ['RedisStoreOptions', 'StreamOptions'],
   },
   { title: 'slices of redisStore', text: '', table: SLICE_TABLE, types: ['SliceOptions'] },
   { title: 'counts of the stores', text: '', table: COUNT_TABLE, types: ['CountOptions'] },
-  { title: 'sqliteStore', text: '', table: SQLITE_TABLE, types: ['SqliteStoreOptions'] },
+  { title: 'sqliteStore', text: '', table: SQLITE_TABLE, types: ['SqliteStoreOptions', ...DATABASE_TYPES] },
   {
     title: 'postgresStore',
     text: '`postgresSchema` has the first two.',
     table: POSTGRES_TABLE,
-    types: ['PostgresStoreOptions', 'PostgresSchemaOptions'],
+    types: ['PostgresSchemaOptions', ...DATABASE_TYPES],
   },
   {
     title: 'limitFetch',
@@ -117,7 +118,7 @@ const docs = docstrings();
 
 function docstrings(): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
-  const parts = ['algorithms', 'contract', 'limiter', 'http', 'fetch', 'stores'];
+  const parts = ['algorithms', 'contract', 'features', 'limiter', 'http', 'fetch', 'stores'];
   const paths = parts.flatMap((part) =>
     readdirSync(`${root}src/${part}`, { recursive: true, encoding: 'utf8' }).map((path) => `${part}/${path}`),
   );

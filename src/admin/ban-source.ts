@@ -1,5 +1,5 @@
 import type { Announcement } from '../contract/announcement.js';
-import { compileBan } from '../contract/ban-options.js';
+import { compileBan } from '../features/bans/contract/ban-options.js';
 import type { ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { dimensionsOf } from '../contract/dimensions.js';

@@ -52,9 +52,7 @@ export function withOverriding<T>(
         const isKnown = limits !== undefined || (configuration.overrides && configuration.dynamic);
         others.push({ configuration, limiter: isKnown ? limiterOn(state, name, limits) : undefined });
       }
-      limiter.internals.overrides.include(
-        others.flatMap((other) => (other.limiter ? [other.limiter.internals.overrides] : [])),
-      );
+      limiter.overrides.include(others.flatMap((other) => (other.limiter ? [other.limiter.overrides] : [])));
       return await use({ limiter, others, takeUnnoted });
     } finally {
       await Promise.all(others.flatMap(({ limiter: each }) => (each ? [each.close()] : [])));
@@ -77,10 +75,10 @@ export function doubtsOfOthers({ limiter, others }: Overriding, { wish, ...whose
   const message = `the processes have ${others.length + 1} different configurations of ${name}. Each applies the change to its own policies.`;
   const unfit = others.flatMap((other): AdminWarning[] => {
     const key = keyFor(whose);
-    const why = refusalIn(other, () => other.limiter!.internals.overrides.check(key, change, {}));
+    const why = refusalIn(other, () => other.limiter!.overrides.check(key, change, {}));
     if (why === undefined) return [];
-    const { overrides } = limiter.internals;
-    const names = other.limiter ? overrides.reaches(other.limiter.internals.overrides, key, change) : [];
+    const { overrides } = limiter;
+    const names = other.limiter ? overrides.reaches(other.limiter.overrides, key, change) : [];
     return [{ code: 'UNFIT_OVERRIDE', message: `${effectIn(other, names)} of ${name}: ${why}` }];
   });
   return [{ code: 'DIFFERENT', message }, ...unfit];

@@ -86,7 +86,7 @@ export function check(limiter: Limiter, { wish, ...whose }: Found, isKnown: bool
   const { change, dimension: _, key: __, unban: ___, ...note } = wish;
   if (change === undefined) return;
   if (!isKnown) checkTexts(change);
-  limiter.internals.overrides.check(keyFor(whose), change, note);
+  limiter.overrides.check(keyFor(whose), change, note);
   warnOfSpans(change, note);
 }
 

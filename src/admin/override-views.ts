@@ -35,7 +35,7 @@ export async function overrideFor(
   const found = own ?? (await limiter.overrideOf());
   if (!found) return { override: null };
   try {
-    limiter.internals.overrides.check(own && place, found.change, {});
+    limiter.overrides.check(own && place, found.change, {});
     return { override: { ...found, all: !own } };
   } catch (error) {
     if (!(error instanceof HeadgateError)) throw error;

@@ -1,7 +1,7 @@
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { checkInteger, checkShape } from '../common/validate.js';
-import type { ThresholdEvent } from '../contract/crossing.js';
+import type { ThresholdEvent } from '../features/thresholds/contract/crossing.js';
 import type { Context } from './context.js';
 import { whoseOf, type Whose } from './owners.js';
 

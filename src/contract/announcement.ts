@@ -1,18 +1,15 @@
-import type { CompiledBan } from './ban-options.js';
+import type { BanAnnouncement } from '../features/bans/contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Costs } from './costs.js';
+import type { Dimensions } from './policy-set.js';
 import type { CompiledPolicy } from './policy.js';
 
 /** A limiter as a store may show it to operators. */
-export interface Announcement {
+export interface Announcement extends BanAnnouncement {
   /** The store that was passed to the limiter. */
   readonly source: object;
   /** The limiter's scope. */
   readonly name: string;
-  /** The ban options, or undefined if the limiter never bans. */
-  readonly ban: CompiledBan | undefined;
-  /** The dimension whose key is banned. */
-  readonly banBy: string;
   /** The dimension in the option `slotBy`. */
   readonly slotBy: string | undefined;
   /** Whether the limiter only reports and never denies. */
@@ -33,7 +30,7 @@ export interface Announcement {
 export type CountedDecision = Decision & {
   readonly set: {
     readonly policies: readonly CompiledPolicy[];
-    readonly dimensions?: { readonly names: readonly string[]; readonly banBy: string } | undefined;
+    readonly dimensions?: Pick<Dimensions, 'names' | 'banBy'> | undefined;
   };
   /** The key, or a key for each of the dimensions, the cost, and whether nothing was to be charged. */
   readonly subject: Costs & { readonly key: string | readonly string[]; readonly peek: boolean };

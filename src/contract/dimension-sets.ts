@@ -1,7 +1,8 @@
 import { DEFAULT_DIMENSION } from './key.js';
 import { limitDimension } from './shares.js';
 import type { ChangeReply } from './reply.js';
-import type { ChargeChange, Dimensions, Keys, PolicySet, Subject } from './store.js';
+import type { Dimensions, Keys, PolicySet, Subject } from './policy-set.js';
+import { isNothing, type ChargeChange } from './store.js';
 import { factOf, known, originOf, variant } from './variant.js';
 import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from './verdicts.js';
 
@@ -37,7 +38,7 @@ export const setsByDimension = factOf((set): readonly DimensionSet[] => {
     const scope = slotBy === undefined || slotBy === name ? name : `${slotBy}/${name}`;
     return { name, set: part, at, scope, keyOf };
   });
-  const used = parts.filter(({ set: part }) => part.policies.length > 0 || part.ban);
+  const used = parts.filter(({ set: part }) => !isNothing(part));
   return used.length > 0 ? used : parts.slice(0, 1);
 });
 

@@ -1,4 +1,4 @@
-import type { CompiledBan } from './ban-options.js';
+import type { CompiledBan } from '../features/bans/contract/ban-options.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkDimension, DEFAULT_DIMENSION, type Key } from './key.js';
 import type { CompiledPolicy } from './policy.js';
@@ -54,13 +54,11 @@ export function dimensionsOf(
   const used = new Set(policies.map(({ by }) => by));
   if (ban) used.add(banBy);
   if (slotBy !== undefined) used.add(slotBy);
-  used.delete(DEFAULT_DIMENSION);
+  const hasDefault = used.delete(DEFAULT_DIMENSION);
   if (used.size === 0) return undefined;
   if (used.size >= MAX_DIMENSIONS) {
     throw invalidOption('by', [...used], `Use at most ${MAX_DIMENSIONS - 1} dimensions.`);
   }
-  const byKey = slotBy === DEFAULT_DIMENSION || (ban && banBy === DEFAULT_DIMENSION);
-  const hasDefault = byKey || policies.some(({ by }) => by === DEFAULT_DIMENSION);
   return { names: hasDefault ? [DEFAULT_DIMENSION, ...used] : [...used], banBy, slotBy, acrossSlots };
 }
 

@@ -1,7 +1,8 @@
 import { HeadgateError, show } from '../common/errors.js';
-import type { Crossing } from './crossing.js';
-import type { OverrideRecord } from './overrides.js';
-import type { FirstDecision } from './first-decision.js';
+import type { BanReply } from '../features/bans/contract/ban-options.js';
+import type { IdReply } from '../features/ids/contract/ids.js';
+import type { OverrideReply, OverrideUsage } from './overrides.js';
+import type { ThresholdReply } from '../features/thresholds/contract/crossing.js';
 import { countOf, resetOf, type Verdicts } from './verdicts.js';
 
 /** The place of a process among the processes that wait for the same slots. */
@@ -15,7 +16,7 @@ export interface Standing {
 }
 
 /** A store's answer to a query. */
-export interface Reply {
+export interface Reply extends BanReply, OverrideReply, IdReply, ThresholdReply {
   /** The store's time of the decision, ms since the epoch. */
   readonly now: number;
   /**
@@ -23,11 +24,6 @@ export interface Reply {
    * first.
    */
   readonly step: number;
-  /**
-   * 0 if the key is not banned. Above 0: the ms that the key is still banned for; nothing was charged. Below 0: the denial started a
-   * ban of as many ms.
-   */
-  readonly ban: number;
   /**
    * The verdict of each policy. Empty if no store could decide. For a banned key, the verdicts extend the wait if the policies deny for
    * longer than the ban; a store that does not look at them returns none.
@@ -42,27 +38,6 @@ export interface Reply {
    * the query is denied, and there may be room in as many ms.
    */
   readonly full?: number;
-  /** The limit of each policy. Set if an override changes a limit. */
-  readonly limits?: readonly number[];
-  /**
-   * Set, and nothing decided, if an override contains a change that the store cannot apply, such as another tier. By dimension: the
-   * change's revision, the change as JSON, its end, and the ids of policies (see `clientChangeOf`), or an empty text for no change. The caller asks again with a
-   * set whose `overrides.revisions` are the same revisions.
-   */
-  readonly clientChanges?: Readonly<Record<string, string>>;
-  /**
-   * Set, and nothing charged, if the request repeats the id of a charged request. `now` and `step` are those of the first request, and
-   * `verdicts` is empty, because other policies may have decided.
-   */
-  readonly first?: FirstDecision;
-  /** Time since the first request with the same id, ms. Set by stores together with `first`. */
-  readonly sinceFirst?: number;
-  /** Set if the id was repeated too often, so that the request was decided as if it had no id. */
-  readonly isIdSpent?: boolean;
-  /** Set by the limiter if the answer is the answer to the first request with the same id. */
-  readonly repeated?: boolean;
-  /** The thresholds that the charge crossed. The store has passed them to `PolicySet.onThreshold`. */
-  readonly crossings?: readonly Crossing[];
   /** The substitute's answer, set by the guard if the store did not decide. */
   readonly degraded?: 'local' | 'allow' | 'deny';
   /** The store's error, set by the guard if the store was asked. */
@@ -94,10 +69,7 @@ export interface ChangeReply extends Reply {
 }
 
 /** A store's answer about the usage of a key: a look without a cost, also at the policies of a banned key. */
-export interface UsageReply extends Reply {
-  /** The record of overrides of each dimension, empty if there is none. Without dimensions if the set has no overrides. */
-  readonly records: Readonly<Record<string, OverrideRecord>>;
-}
+export interface UsageReply extends Reply, OverrideUsage {}
 
 export function malformedReply(reply: unknown): HeadgateError {
   return new HeadgateError(

@@ -1,4 +1,14 @@
+import {
+  algorithms,
+  POLICY_TABLE,
+  SHARES_KERNEL,
+  SLOT_SHARES_KERNEL,
+  traitsOf,
+  type Policy,
+} from '../algorithms/index.js';
+import { invalidOption, show } from '../common/errors.js';
 import { checkInteger } from '../common/validate.js';
+import { checkDimension } from './key.js';
 import type { CompiledPolicy } from './policy.js';
 import type { PolicySet } from './store.js';
 import { refusal } from './together.js';
@@ -87,4 +97,62 @@ export function checkSharedSlots(
   if ((slotBy === undefined && !acrossSlots) || !policies.some(({ isHidden }) => isHidden)) return;
   const [option, value] = slotBy === undefined ? ['acrossSlots', acrossSlots] : ['slotBy', slotBy];
   throw refusal('sharedSlots', option, value);
+}
+
+/** The dimension whose keys share the limit. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function shareOf(what: string, policy: Policy, by: string): string | undefined {
+  const { share, weight, count } = policy as Policy & { share?: string; weight?: number; count?: string };
+  if (share === undefined) {
+    if (weight === undefined) return undefined;
+    throw invalidOption(
+      `${what}.weight`,
+      weight,
+      "Only tenants have a weight. Add share: 'tenant', or omit `weight`.",
+    );
+  }
+  POLICY_TABLE.weight.read(`${what}.weight`, weight);
+  checkDimension(`${what}.share`, share);
+  if (share === by) {
+    const fix = `It is also the dimension of the limit's key. Use the dimension of the tenants: by: 'provider', share: 'tenant'.`;
+    throw invalidOption(`${what}.share`, share, fix);
+  }
+  if (count === 'attempts') throw refusal('sharedAttempts', `${what}.count`, count);
+  if (policy.thresholds !== undefined)
+    throw refusal('sharedThresholds', `${what}.thresholds`, policy.thresholds);
+  return share;
+}
+
+/** The hidden policies of a shared policy: its pool and a tenant. */
+function hiddenOf(what: string, policy: CompiledPolicy): CompiledPolicy[] {
+  const { name, by, share, source } = policy;
+  if (share === undefined) return [];
+  const kernel = policy.traits.holdsSlots ? SLOT_SHARES_KERNEL : SHARES_KERNEL;
+  const { tag, compile } = algorithms[kernel];
+  const { params, shape, traits } = compile(what, { ...source });
+  const hidden = (suffix: string): CompiledPolicy =>
+    Object.freeze({
+      ...policy,
+      share: undefined,
+      isHidden: true,
+      by: suffix === 'pool' ? by : tenantDimension(by, share),
+      kernel,
+      params: Object.freeze(params),
+      traits: Object.freeze({ ...policy.traits, ...traits, ...traitsOf(kernel) }),
+      id: `${tag}@${shape}:${name}`,
+    });
+  return [hidden('pool'), hidden('tenant')];
+}
+
+/** Refuses slots that tenants of different dimensions share. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function checkSlotTenants(policies: readonly CompiledPolicy[]): void {
+  const [first, ...others] = policies.filter(({ share, traits }) => share !== undefined && traits.holdsSlots);
+  const other = others.find(({ share }) => share !== first!.share);
+  if (!other) return;
+  const fix = `The slots of '${first!.name}' are shared by '${first!.share}', and a lease names one tenant. Give '${other.name}' a limiter of its own.`;
+  throw invalidOption(`policy '${other.name}': share`, other.share, fix);
+}
+
+/** The policies, followed by the hidden policies of those that are shared. */
+export function withHidden(policies: readonly CompiledPolicy[]): readonly CompiledPolicy[] {
+  return policies.concat(policies.flatMap((policy) => hiddenOf(`policy ${show(policy.name)}`, policy)));
 }

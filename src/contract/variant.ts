@@ -13,6 +13,7 @@ export function factOf<T extends object | string>(make: (set: PolicySet) => T): 
 
 type Kind =
   | 'bare'
+  | 'charges'
   | 'limits'
   | 'line'
   | 'local'

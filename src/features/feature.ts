@@ -59,6 +59,8 @@ export interface Feature {
   readonly lastOfLooks?: { readonly tag: string; readonly arg: string };
   /** The tag of an entry in the state of a key, if the tag does not begin with a capital letter. */
   readonly entryTag?: string;
+  /** The option of a store, as users write it, by which decisions write to a stream that `scripts` read. */
+  readonly streamOption?: string;
   /** The scripts that only the feature needs, beside those of `byHand`. */
   readonly scripts?: readonly string[];
   /** For features that operators change by hand: see `ByHand`. */
@@ -116,6 +118,14 @@ export interface Feature {
   /** Runs after such a charge to the i-th policy, before `charged`. In Lua the section `charged_denied`. */
   chargedDenied?(place: Place, i: number, cost: number, now: number): void;
   reset?(place: Place): void;
+  /**
+   * For a memory of denials: the longest time for which it may give a reply again, ms. 0 if the store must see each such request.
+   *
+   * @param isRefused whether the denial is not by the policies: see `refuses`
+   */
+  remembered?(set: PolicySet, reply: Reply, isRefused: boolean): number;
+  /** Whether units of a set may be charged before their requests come. */
+  mayChargeAhead?(set: PolicySet): boolean;
   /** Runs for each answer of a store, even if the caller no longer waits. */
   answered?(subject: Subject, reply: Partial<Reply>): void;
 }
@@ -148,13 +158,11 @@ export interface Sender {
   learns(error: unknown): boolean;
 }
 
-/** A request whose keys are made. */
 export interface FeatureSubject extends Subject, Partial<Pick<Query, 'id' | 'idHome'>> {}
 
 /** The beginnings of a subject's Redis keys. */
 export type HeadsOf = (subject: Subject) => Heads;
 
-/** An option of single requests. */
 export interface RequestOption {
   /** Its name in the options of `consume`, and in the query to the store. */
   readonly name: 'id';

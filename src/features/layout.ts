@@ -34,7 +34,6 @@ export function argsBy<From>(
     .map(String);
 }
 
-/** The Lua that reads the arguments. */
 export function readersOf(layout: Layout<never> | undefined): string {
   return Object.entries(layout ?? {})
     .map(([name, { kind }]) => READERS[kind](name))

@@ -1,5 +1,6 @@
 import type { Warn } from '../common/warnings.js';
 import type { PolicySet, Store } from '../contract/store.js';
+import type { Lifetime } from './lifetime.js';
 import type { LiveLimits } from './live-limits.js';
 import type { LimiterOptions } from './options.js';
 import type { Scope } from './scope.js';
@@ -8,6 +9,7 @@ import type { Enabled } from './enabled.js';
 import type { Tiers } from './tiers.js';
 
 export interface CheckedOptions {
+  readonly life: Lifetime;
   readonly set: PolicySet;
   readonly tiers: Tiers;
   readonly scope: Scope;

@@ -1,4 +1,4 @@
-import { banDimension } from '../contract/ban-options.js';
+import { banDimension } from '../features/bans/contract/ban-options.js';
 import type { Announcement } from '../contract/announcement.js';
 import { checkSlots, dimensionsOf, unknownDimension } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
@@ -15,6 +15,7 @@ import type { PolicySet } from '../contract/store.js';
 import { checkOffences, freshBansOf } from './bans.js';
 import { guarded } from './guard/store-guard.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
+import { Lifetime } from './lifetime.js';
 import { Limiter } from './limiter.js';
 import { LiveLimits } from './live-limits.js';
 import { claimName } from './name-claims.js';
@@ -112,7 +113,7 @@ export function assembleLimiter(
   checkCapacity(checkCosts(cost, ...(dynamic ? [] : [tiers.everything.policies])), tiers.decidingBy(tier));
   if (!dynamic) {
     checkUsed(by, tiers.all);
-    if (ban && !defaults?.has('ban')) checkOffences(ban.after, by.banBy, tiers.all);
+    if (!defaults?.has('ban')) checkOffences(set, by.banBy, tiers.all);
     if (checked.onThreshold && !defaults?.has('onThreshold')) checkOnThreshold(tiers.all);
   }
   const inner = checked.store ?? makeMemoryStore({}, warn);
@@ -131,6 +132,7 @@ export function assembleLimiter(
       : () => {};
     setup = {
       ...{ set, tiers, source: inner, store, shadow, enabled, warn, release, scope, live },
+      life: new Lifetime(set.name),
       waiting: [maxWaiting, maxWaitingPerKey],
       isWaitingBounded: options.maxWaiting !== undefined || options.maxWaitingPerKey !== undefined,
       onDecision: checked.onDecision,

@@ -1,8 +1,4 @@
-import type { UnbanOptions } from '../contract/ban-options.js';
-import type { ChangeNoteOptions } from '../contract/change-note.js';
 import type { Decision } from '../common/decision.js';
-import type { Duration } from '../common/duration.js';
-import { invalidOption } from '../common/errors.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges, type KeyQueue } from '../contract/gauges.js';
@@ -10,13 +6,11 @@ import { UP, type Health } from '../contract/health.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import type { CompiledPolicy, Policies } from '../contract/policy.js';
-import { holdsSlots, type MaybePromise, type PolicySet, type Store } from '../contract/store.js';
-import { BanOperations } from './bans.js';
+import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
+import { checkHoldsSlots } from '../features/slots/slots.js';
 import { Decider } from './decide.js';
 import type { LimiterDecision } from './decision.js';
-import { Lifetime } from './lifetime.js';
-import type { Override, OverrideChange, OverrideNote } from './overrides/override.js';
-import { OverrideOperations } from './overrides/override-operations.js';
+import { OverridableLimiter } from './overrides/overridable-limiter.js';
 import { Operations } from './operations.js';
 import type { ConsumeOptions, HoldOptions, RequestOptions, TierOption, WaitOptions } from './options.js';
 import { requestOf } from './request.js';
@@ -31,15 +25,13 @@ import { Waits } from './waiting/waits.js';
 export interface Internals {
   readonly decider: Decider;
   readonly operations: Operations;
-  readonly bans: BanOperations;
-  readonly overrides: OverrideOperations;
   /** Waiting requests, and requests held until their turn. */
   readonly waits: Waits;
   readonly scope: Scope;
 }
 
 /** A rate limiter, which decides about requests. Made by `createLimiter`. */
-export class Limiter {
+export class Limiter extends OverridableLimiter {
   /** The quota's scope. */
   readonly name: string;
   /** The limiter's policies. Empty if each request determines the policies. */
@@ -56,41 +48,39 @@ export class Limiter {
   readonly ipv6Subnets = new Set<number>();
   /** @internal */
   readonly internals: Internals;
-  readonly #setup: CheckedOptions;
-  readonly #life: Lifetime;
   readonly #noteClosed: () => void;
 
   /** @internal */
   constructor(setup: CheckedOptions) {
-    const { set, tiers, source, scope } = setup;
+    super(setup);
+    const { set, tiers, source, scope, life } = setup;
     this.name = set.name;
     this.policies = visiblePolicies(set.policies);
     this.set = set;
     this.tiers = tiers;
     this.source = source;
     this.shadow = setup.shadow;
-    this.#setup = setup;
-    const life = new Lifetime(set.name);
-    this.#life = life;
     const decider = new Decider(setup, life);
-    const operations = new Operations(setup, decider.account, life);
-    const bans = new BanOperations(setup, life);
-    const overrides = new OverrideOperations(setup, life);
-    this.internals = { decider, operations, bans, overrides, waits: new Waits(setup, decider, life), scope };
+    const operations = new Operations(setup, decider.account);
+    this.internals = { decider, operations, waits: new Waits(setup, decider), scope };
     this.#noteClosed = noteOpen(this);
   }
 
   /** The health of the store. An embedded store is always up. */
   get health(): Health {
-    return this.#setup.store.health ?? UP;
+    return this.setup.store.health ?? UP;
   }
 
   /** The current counts of the limiter in this process, for metrics. */
   get gauges(): Gauges {
     const { decider, waits } = this.internals;
-    const keys = this.#setup.store.keysOf?.(this.name) ?? 0;
-    const overrides = this.#setup.live?.hasOverrideOfAll ? 1 : 0;
-    return { ...waits.gauges, slots: decider.slots.size, overrides, keys };
+    const keys = this.setup.store.keysOf?.(this.name) ?? 0;
+    return {
+      ...waits.gauges,
+      slots: decider.slots.size,
+      overrides: Number(this.setup.live?.hasOverrideOfAll ?? 0),
+      keys,
+    };
   }
 
   /** @internal */
@@ -170,77 +160,12 @@ export class Limiter {
   }
 
   /**
-   * Bans a key by hand. The limiter needs the option `ban` (`{}` is enough), because otherwise bans are not checked.
-   *
-   * @param key with the option `ban: { by: 'account' }`, an object with a key of the dimension: `{ account: 'ada' }`. With `slotBy`, the key of
-   * `slotBy` is needed as well, or `undefined` for requests without such a key: `{ account: 'ada', org: 'acme' }`
-   * @param duration ms or `'1h'`, up to 366 days
-   * @param note the operator and the reason
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or the store's
-   * error
-   */
-  ban(key: Key, duration: Duration, note: ChangeNoteOptions = {}): Promise<void> {
-    return this.internals.bans.ban(key, duration, note);
-  }
-
-  /**
-   * Ends a ban, and forgets the key's earlier denials and bans. The key's charges stay, so a key that has spent its quota is still denied.
-   * With `fresh: true`, they are forgotten, too.
-   *
-   * @param options `fresh`, the operator and the reason
-   * @throws as `ban`
-   */
-  unban(key: Key, options: UnbanOptions = {}): Promise<void> {
-    return this.internals.bans.unban(key, options);
-  }
-
-  /**
-   * Gives a key separate limits, in every process at once, but another process may repeat an earlier denial (`localDenials`), or spend its
-   * slice, for up to a second. Spent units stay spent. The limiter needs the option `overrides: true`.
-   *
-   * @param key any string, or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
-   * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier: see
-   * `OverrideChange`. An earlier override is replaced
-   * @param note the duration, the operator and the reason. Without `for` and `until` the override lasts until removed
-   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_INVALID_KEY`,
-   * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or the store's error
-   */
-  override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
-    return this.internals.overrides.set(key, change, note);
-  }
-
-  /**
-   * Gives every key other limits, in every process within two seconds. A key's own override is stronger.
-   *
-   * @throws as `override`
-   */
-  overrideAll(change: OverrideChange, note?: OverrideNote): Promise<void> {
-    return this.internals.overrides.setAll(change, note);
-  }
-
-  /** The override of a key, or of all keys without `key`. @returns undefined without an override. @throws as `override` */
-  overrideOf(key?: Key): Promise<Override | undefined> {
-    return this.internals.overrides.of(key);
-  }
-
-  /**
-   * Ends the override of a key, or of all keys without `key`.
-   *
-   * @param note the operator and the reason
-   * @returns whether there was an override
-   * @throws as `override`
-   */
-  removeOverride(key?: Key, note: ChangeNoteOptions = {}): Promise<boolean> {
-    return this.internals.overrides.remove(key, note);
-  }
-
-  /**
    * Compiles policies for {@link decide} that are not known when the limiter is made. For known policies, use `tiers`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_DIMENSIONS`
    */
   compile(policies: Policies): PolicySet {
-    const { scope, store, warn } = this.#setup;
+    const { scope, store, warn } = this.setup;
     const set = scope.with(compilePolicies('policies', policies));
     checkDimensions(store, set);
     checkPolicies(set.policies, warn);
@@ -270,10 +195,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; otherwise as `consume`
    */
   async acquire(key: Key, options?: ConsumeOptions): Promise<Decision> {
-    if (!holdsSlots(this.tiers.of(options?.tier))) {
-      const fix = "Make the limiter with a policy of algorithm 'concurrency'.";
-      throw invalidOption('algorithm', undefined, fix);
-    }
+    checkHoldsSlots(this.tiers.of(options?.tier));
     return this.consume(key, options);
   }
 
@@ -290,8 +212,8 @@ export class Limiter {
 
   /** Frees the limiter's name, timers and own memory store. A store from the options stays open. */
   close(): Promise<void> {
-    const { source, store, live, release } = this.#setup;
-    return this.#life.close(
+    const { source, store, live, release, life } = this.setup;
+    return life.close(
       () => {
         release();
         this.#noteClosed();

@@ -12,6 +12,7 @@ import {
   type OverrideRecord,
 } from '../contract/overrides.js';
 import {
+  isNothing,
   isPromise,
   perSet,
   type MaybePromise,
@@ -31,6 +32,7 @@ import {
 } from './overrides/overridden-sets.js';
 import { overrideOf, type Override } from './overrides/override.js';
 import { OverrideWriter } from './overrides/override-writer.js';
+import { askUsage, NO_USAGE, usageOf, type Usage } from './usage.js';
 
 const MAX_KEYS = 10_000;
 
@@ -166,7 +168,7 @@ export class LiveLimits {
   /** Reads the overrides of a key for an operation by hand, so that the scope knows all policies that charge the key. */
   async refresh(key: Key, set: PolicySet): Promise<PolicySet> {
     await this.#read();
-    const dimensions = this.dimensionsOf(key);
+    const dimensions = this.#dimensionsOf(key);
     const read = await this.#readAll(key);
     // The limits may be of the policies of another process, so that this one has to apply the change.
     const changes = changesIn(dimensions, read, LIMITS_PREFIX);
@@ -181,14 +183,33 @@ export class LiveLimits {
     return entry && overrideOf(entry);
   }
 
+  async usage(key: Key, set: PolicySet): Promise<Usage> {
+    // Each repetition follows a change of the override.
+    for (let left = MAX_REPETITIONS; left > 0; left--) {
+      const subject = this.#parts.scope.subject(await this.current(key, set), key);
+      if (isNothing(subject.set)) return { ...NO_USAGE, override: await this.overrideOf(key) };
+      const reply = await askUsage(this.#store, subject);
+      if (reply.clientChanges) {
+        this.learn(key, set, reply.clientChanges);
+        continue;
+      }
+      const dimensions = this.#dimensionsOf(key);
+      const usage = usageOf(subject, reply, dimensions);
+      // The store reads no record of a dimension of which all policies are left out.
+      const isWhole = dimensions.every((by) => subject.set.policies.some(isOf(by)));
+      return isWhole ? usage : { ...usage, override: await this.overrideOf(key) };
+    }
+    throw changesAllTheTime(key);
+  }
+
   /** The dimensions of a key for which there may be an override, in the limiter's order. */
-  dimensionsOf(key: Key): string[] {
+  #dimensionsOf(key: Key): string[] {
     return recordDimensions(this.#subjectOf(key).set);
   }
 
   #readAll(key: Key): Promise<ReadRecord[]> {
     const subject = this.#subjectOf(key);
-    return Promise.all(this.dimensionsOf(key).map(async (by) => this.#records.read({ subject, by })));
+    return Promise.all(this.#dimensionsOf(key).map(async (by) => this.#records.read({ subject, by })));
   }
 
   #subjectOf(key: Key): Subject {

@@ -1,6 +1,6 @@
 import { HeadgateError } from '../common/errors.js';
 import { oncePer } from '../common/lazy.js';
-import { banText } from '../contract/ban-options.js';
+import { banText } from '../features/bans/contract/ban-options.js';
 import { canonicalText } from '../contract/policy-text.js';
 import type { PolicySet, Store } from '../contract/store.js';
 

@@ -1,4 +1,4 @@
-import { compileBan, type BanOptions } from '../contract/ban-options.js';
+import { compileBan, type BanOptions } from '../features/bans/contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
@@ -28,7 +28,7 @@ import type {
   StrictPolicy,
 } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
-import type { ThresholdEvent } from '../contract/crossing.js';
+import type { ThresholdEvent } from '../features/thresholds/contract/crossing.js';
 import { FAILURE_TABLE, type FailureOptions } from './guard/guard-options.js';
 import { checkEnabled } from './enabled.js';
 import type { TierOptions } from './tiers.js';

@@ -1,5 +1,5 @@
 import type { Key } from '../contract/key.js';
-import type { FirstDecision } from '../contract/first-decision.js';
+import type { FirstDecision } from '../features/ids/contract/ids.js';
 import { decisionBy, idOfKeys, policiesText } from '../features/ids/request-ids.js';
 import type { Reply } from '../contract/reply.js';
 import {

@@ -20,7 +20,6 @@ export class Scope {
   readonly #base: PolicySet;
   readonly by: ByOptions;
   #everything: PolicySet;
-  #chargesOfBanned: PolicySet | undefined;
   /** The policies of `everything` that only some keys have for some time. */
   readonly #temporary = new Set<CompiledPolicy>();
   /** Further dimensions of keys, in addition to a set's: the adapter's, and the dimensions of other tiers. */
@@ -37,13 +36,6 @@ export class Scope {
   /** The known policies, whose charges a reset forgets. */
   get everything(): PolicySet {
     return this.#everything;
-  }
-
-  /** The policies with charges of a banned key. Slots are not charges: their work still runs. */
-  get chargesOfBanned(): PolicySet {
-    return (this.#chargesOfBanned ??= this.with(
-      this.#everything.policies.filter(({ by, traits }) => by === this.by.banBy && !traits.holdsSlots),
-    ));
   }
 
   /** The policies to show to operators: without the temporary ones. */
@@ -83,7 +75,6 @@ export class Scope {
     if (known.length === before.length) return;
     if (isTemporary) for (const policy of known.slice(before.length)) this.#temporary.add(policy);
     this.#everything = this.with(known);
-    this.#chargesOfBanned = undefined;
     this.#known = this.#allKnown();
   }
 

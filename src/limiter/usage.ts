@@ -1,10 +1,9 @@
-import { NO_COSTS } from '../contract/costs.js';
 import { malformedReply, type UsageReply } from '../contract/reply.js';
-import { isReply, lookOf, type Store, type Subject } from '../contract/store.js';
+import { isReply, type Store, type Subject } from '../contract/store.js';
 import { sharedOf, visiblePolicies } from '../contract/shares.js';
 import { countedKey, fullQuotaOf } from '../features/thresholds/crossing-reports.js';
-import { variant } from '../contract/variant.js';
 import { remainingOf, resetOf } from '../contract/verdicts.js';
+import { lookPastBan } from '../features/bans/ban-steps.js';
 import type { Override } from './overrides/override.js';
 import { overrideBy, policyBy, readRecords } from './overrides/read-records.js';
 
@@ -44,21 +43,17 @@ export interface Usage {
 /** The usage if neither a policy nor a ban applies. */
 export const NO_USAGE: Usage = { policies: [], bannedUntil: undefined, override: undefined };
 
-/** Asks a store about a key. @throws HeadgateError `HEADGATE_MALFORMED_REPLY`, or the store's error */
+/**
+ * Asks a store about a key. A store around a store may have only the five methods that every store has.
+ *
+ * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`, or the store's error
+ */
 export async function askUsage(store: Store, subject: Subject): Promise<UsageReply> {
-  const reply = await (store.usage ? store.usage(subject) : lookedUp(store, subject));
+  const reply = store.usage
+    ? await store.usage(subject)
+    : { ...(await lookPastBan(store, subject)), records: await readRecords(store, subject) };
   if (reply.ban < 0 || !isReply({ ...reply, ban: 0 }, subject.set)) throw malformedReply(reply);
   return reply;
-}
-
-/** The usage by a store without the method: a store around a store may only have the five methods that every store has. */
-async function lookedUp(store: Store, subject: Subject): Promise<UsageReply> {
-  const query = lookOf(subject, NO_COSTS);
-  const reply = await store.decide(query);
-  const { ban } = reply;
-  const set = variant(subject.set, 'without ban', () => ({ ban: undefined }));
-  const looked = ban > 0 ? await store.decide({ ...query, set }) : reply;
-  return { ...looked, ban, records: await readRecords(store, subject) };
 }
 
 /** The usage in a store's answer. @param dimensions those of the key's overrides, in the limiter's order. Empty without overrides */

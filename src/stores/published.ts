@@ -1,20 +1,15 @@
-import type { CompiledBan } from '../contract/ban-options.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { publishedBans, type PublishedBans } from '../features/bans/contract/ban-options.js';
 import { canonicalText } from '../contract/policy-text.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { VERSION } from '../common/version.js';
 import type { Announcement } from '../contract/announcement.js';
 
-export interface PublishedLimiter {
+export interface PublishedLimiter extends PublishedBans {
   readonly name: string;
   /** The policies for requests without a tier, as text. */
   readonly policies: readonly string[];
   /** The policies of each tier. Absent if there are no tiers. */
   readonly tiers?: Readonly<Record<string, readonly string[]>>;
-  /** `null` if the limiter never checks for bans. */
-  readonly ban: CompiledBan | null;
-  /** The dimension of bans. Absent for the default one. */
-  readonly banBy?: string;
   /** The dimension of the slot that all keys share. Absent without `slotBy`. */
   readonly slotBy?: string;
   /** Whether the limiter only reports and never denies. */
@@ -88,9 +83,8 @@ export function configurationOf({
 }
 
 export function describe(announcement: Announcement): PublishedLimiter {
-  const { name, ban, banBy, slotBy, shadow, dynamic, overrides, policies, tiers } = announcement;
+  const { name, slotBy, shadow, dynamic, overrides, policies, tiers } = announcement;
   const by = {
-    ...(ban && banBy !== DEFAULT_DIMENSION && { banBy }),
     ...(slotBy !== undefined && { slotBy }),
     ...(overrides && { overrides: true as const }),
   };
@@ -98,7 +92,7 @@ export function describe(announcement: Announcement): PublishedLimiter {
   const published = {
     name,
     policies: tiers.size > 0 || dynamic ? textsOf(policies()) : planOf(policies()),
-    ban: ban ?? null,
+    ...publishedBans(announcement),
     ...by,
     shadow,
     dynamic,

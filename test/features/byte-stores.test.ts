@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { createLimiter, type Policy, type Store } from 'headgate';
 import { type Subject, JointState, KeyState, stateKey, stateKeys, stateStore } from 'headgate/stores';
 import { mapStore } from '../../examples/map-store.js';
-import { compileBan } from '../../src/contract/ban-options.js';
+import { compileBan } from '../../src/features/bans/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { plainPolicy } from '../../packages/testing/src/algorithms.js';
 import { algorithms } from '../support/policies.js';

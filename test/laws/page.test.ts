@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { algorithms, SlotColumn, type Kernel } from '../../src/algorithms/index.js';
-import { compileBan } from '../../src/contract/ban-options.js';
+import { compileBan } from '../../src/features/bans/contract/ban-options.js';
 import { fingerprint, takeFingerprint } from '../../src/stores/fingerprint.js';
 import { MemoryPage } from '../../src/stores/memory/page.js';
 import { runs } from '../support/random.js';

@@ -13,7 +13,7 @@ import {
 } from 'headgate';
 import type { Query, Reply } from 'headgate/stores';
 import { redisStore } from 'headgate/redis';
-import { compileBan } from '../../src/contract/ban-options.js';
+import { compileBan } from '../../src/features/bans/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { RememberedDenials } from '../../src/stores/redis/local/remembered-denials.js';
 import type { PolicySet } from '../../src/contract/store.js';

@@ -1,7 +1,7 @@
 // The scripts that limiters can ask for, made by the code that makes the scripts of limiters.
 import assert from 'node:assert/strict';
 import type { Redis } from 'ioredis';
-import { compileBan } from '../../src/contract/ban-options.js';
+import { compileBan } from '../../src/features/bans/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { AS_CONFIGURED } from '../../src/contract/overrides.js';
 import type { PolicySet } from '../../src/contract/store.js';

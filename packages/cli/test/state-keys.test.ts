@@ -1,7 +1,7 @@
 // Redis keys are parsed back into their parts, and a pattern matches the keys of its own parts only.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { compileBan } from '../../../src/contract/ban-options.js';
+import { compileBan } from '../../../src/features/bans/contract/ban-options.js';
 import { compilePolicies } from '../../../src/contract/compile-policies.js';
 import type { Policy } from '../../../src/contract/policy.js';
 import {

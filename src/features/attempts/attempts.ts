@@ -26,6 +26,7 @@ export const attempts: Feature = {
     column.look(row, policies[i]!.params, cost, now);
     column.wait = attemptWait(column.wait);
   },
+  remembered: (set, reply, isRefused) => (isRefused ? Infinity : nextAttempt(set, reply)),
 };
 
 export function countsAttempts({ policies }: Pick<PolicySet, 'policies'>): boolean {
@@ -45,7 +46,7 @@ export function afterAttempts({ policies }: PolicySet, reply: Reply): Reply {
 }
 
 /** The time until a policy would charge the next attempt, ms. `Infinity` if none ever does. */
-export function nextAttempt({ policies, dimensions }: PolicySet, { verdicts }: Reply): number {
+function nextAttempt({ policies, dimensions }: PolicySet, { verdicts }: Reply): number {
   let next = Infinity;
   for (let i = 0; i < policies.length; i++) {
     if (!policies[i]!.attempts) continue;

@@ -1,10 +1,11 @@
-import type { CompiledBan } from '../../contract/ban-options.js';
+import type { CompiledBan } from './contract/ban-options.js';
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
 
-/** The kinds of rows, in the order in which a ban by hand evicts keys. */
-export const NOT_BANNED = 0;
-const BANNED = 1;
-export const BANNED_BY_HAND = 2;
+/** The ranks of banned keys are above those of denied keys, which are times. */
+const RANK_OF_BANS = 2 ** 44;
+
+/** The least rank of a key banned by hand: see `rank`. */
+export const RANK_BY_HAND = 2 * RANK_OF_BANS;
 
 type Six = readonly [number, number, number, number, number, number];
 
@@ -23,6 +24,18 @@ interface BanState {
 /** Bans in the memory store, kept only for banned rows. `ban.lua` has the same functions. */
 export class BanColumn {
   readonly #states = new Map<number, BanState>();
+  /** The options that were used last, of all columns of a table. */
+  readonly #used: { options: CompiledBan | undefined };
+
+  /** @param of another column of the table */
+  constructor(of?: BanColumn) {
+    this.#used = of ? of.#used : { options: undefined };
+  }
+
+  /** Passes the options of a decision, if there are any. */
+  use(options: CompiledBan | undefined): void {
+    if (options) this.#used.options = options;
+  }
 
   #read(row: number, p: CompiledBan, now: number, writable: boolean): BanState {
     const stored = this.#states.get(row);
@@ -80,14 +93,21 @@ export class BanColumn {
     return this.#states.get(row)?.banned ?? 0;
   }
 
-  kind(row: number, now: number): typeof NOT_BANNED | typeof BANNED | typeof BANNED_BY_HAND {
+  /**
+   * The rank of a row in the order in which a ban by hand evicts keys: denied keys come before keys banned by denials, and these before keys
+   * banned by hand. Of each kind, the key that is free soonest comes first.
+   *
+   * @param deniedUntil the time until which the policies deny the row
+   */
+  rank(row: number, deniedUntil: number, now: number): number {
     const state = this.#states.get(row);
-    return !state || state.banned <= now ? NOT_BANNED : state.byHand ? BANNED_BY_HAND : BANNED;
+    if (!state || state.banned <= now) return deniedUntil;
+    return (state.byHand ? RANK_BY_HAND : RANK_OF_BANS) + state.banned;
   }
 
-  /** The time at which a row's whole state has expired. */
-  until(row: number, p: CompiledBan): number {
-    const state = this.#states.get(row);
+  /** The time at which a row's whole state has expired, or 0. */
+  until(row: number, p = this.#used.options): number {
+    const state = p && this.#states.get(row);
     return state ? this.#stop(state, p) : 0;
   }
 

@@ -1,10 +1,12 @@
 import type { ChangeNote } from '../../contract/change-note.js';
+import { NO_COSTS } from '../../contract/costs.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import { subjectOf } from '../../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import type { Reply } from '../../contract/reply.js';
-import type { PolicySet, Subject } from '../../contract/store.js';
-import { admits, countOf, nextWait, waitOf } from '../../contract/verdicts.js';
+import { lookOf, type PolicySet, type Store, type Subject } from '../../contract/store.js';
+import { variant } from '../../contract/variant.js';
+import { admits, countOf, nextWait, remainingOf, waitOf } from '../../contract/verdicts.js';
 import type { JournalEntry } from '../../stores/journal.js';
 import type { Place } from '../feature.js';
 
@@ -72,6 +74,21 @@ export function bansByDenials({ ban }: PolicySet): boolean {
   return ban !== undefined && ban.after > 0;
 }
 
+/**
+ * Whether a ban denies another cost in the same way: if all policies would admit both costs after the ban. Otherwise only the store knows how
+ * long the policies would deny the other cost.
+ */
+export function isBannedAlike(
+  { ban, verdicts }: Reply,
+  asked: number | string,
+  cost: number | string,
+): boolean {
+  if (ban === 0 || typeof asked === 'string' || typeof cost === 'string') return false;
+  for (let i = 0; i < countOf(verdicts); i++)
+    if (waitOf(verdicts, i) !== 0 || cost > Math.max(asked, remainingOf(verdicts, i))) return false;
+  return true;
+}
+
 /** The charges that the ban of a subject's key forgets, if it forgets any. */
 export function forgottenBy(subject: Subject): Subject | undefined {
   const { freshBans } = subject.set;
@@ -85,4 +102,13 @@ export function chargesIn(charges: PolicySet, { set, key }: Subject): Subject {
   const keys = typeof key === 'string' ? [key] : key;
   const own = names.flatMap((name, i) => (wanted.includes(name) ? [[name, keys[i]]] : []));
   return subjectOf(charges, Object.fromEntries(own) as Key, []);
+}
+
+/** A look at the policies of a key, also of a banned one. */
+export async function lookPastBan(store: Store, subject: Subject): Promise<Reply> {
+  const query = lookOf(subject, NO_COSTS);
+  const reply = await store.decide(query);
+  if (reply.ban <= 0) return reply;
+  const set = variant(subject.set, 'without ban', () => ({ ban: undefined }));
+  return { ...(await store.decide({ ...query, set })), ban: reply.ban };
 }

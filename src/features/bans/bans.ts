@@ -29,6 +29,8 @@ export const bans: Feature = {
   },
   refuses: refuse,
   denied: strike,
+  // Each denial that counts towards a ban must reach the store.
+  remembered: (set, _, isRefused) => (isRefused || !bansByDenials(set) ? Infinity : 0),
 };
 
 function paramsOf({ ban }: PolicySet): number[] {
@@ -72,6 +74,8 @@ export const freshBans: Feature = {
   },
   tags: tagsOfCharges,
   beside: ({ freshBans }) => freshBans!.charges,
+  // Once the ban has forgotten charges, the policies deny for a shorter time.
+  remembered: (_, { ban }) => (ban < 0 ? 0 : Infinity),
 };
 
 function chargedPolicies({ freshBans }: PolicySet): PolicySet['policies'] {

@@ -1,5 +1,5 @@
 import type { Saved } from '../../algorithms/index.js';
-import type { CompiledBan } from '../../contract/ban-options.js';
+import type { CompiledBan } from './contract/ban-options.js';
 import { BanColumn } from './ban-column.js';
 
 /** A saved ban after its expiry, or a 0 alone without a ban. */

@@ -1,4 +1,4 @@
-import type { FirstDecision } from '../../contract/first-decision.js';
+import type { FirstDecision } from './contract/ids.js';
 
 export const ID_TAG = 'Q2:';
 

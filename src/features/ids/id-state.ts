@@ -1,4 +1,4 @@
-import type { FirstDecision } from '../../contract/first-decision.js';
+import type { FirstDecision } from './contract/ids.js';
 import { firstCosts, idLifeOf, MAX_REPEATS, policiesText, repeatsOf } from './request-ids.js';
 import { isUndecided, unanswered, type Reply } from '../../contract/reply.js';
 import type { ChargeChange, PolicySet, Query } from '../../contract/store.js';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { invalidOption } from '../../common/errors.js';
 import type { Costs } from '../../contract/costs.js';
-import type { FirstDecision } from '../../contract/first-decision.js';
+import type { FirstDecision } from './contract/ids.js';
 import type { Key } from '../../contract/key.js';
 import { holdsSlots, type PolicySet, type Store } from '../../contract/store.js';
 import { factOf } from '../../contract/variant.js';

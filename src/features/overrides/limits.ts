@@ -12,7 +12,6 @@ export interface KeyLimits {
   readonly next?: Next | undefined;
 }
 
-/** The limits that follow those in force. */
 export interface Next {
   /** The end of the override that is in force at a time, for each policy, ms since the epoch; Infinity if it does not end. */
   ends(at: number): readonly number[];

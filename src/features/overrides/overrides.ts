@@ -1,9 +1,12 @@
-import { OVERRIDE_TAG, recordDimensions, recordIdOf } from '../../contract/overrides.js';
+import { isAsConfigured, OVERRIDE_TAG, recordDimensions, recordIdOf } from '../../contract/overrides.js';
 import type { UsageReply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
 import { clientChanges, recordsOf, replyWithLimits, waitAcross } from './key-limits.js';
 import { changeArgs, decisionArgs, RECORDS_SENT, SentRecords } from './sent-records.js';
+
+/** The longest time for which a denial is remembered if an override may change the limits, ms. */
+const MAX_STALE_MS = 1000;
 
 /** Decides by other limits, which operators set for a key or for all keys. */
 export const overrides: Feature = {
@@ -39,6 +42,9 @@ export const overrides: Feature = {
   report: waitAcross,
   verdicts: replyWithLimits,
   usage: recordsOf,
+  // A denial by an override is not remembered, because a new override may come at any time.
+  remembered: (_, { limits }) => (limits ? 0 : MAX_STALE_MS),
+  mayChargeAhead: ({ overrides }) => isAsConfigured(overrides!),
 };
 
 function readUsage(reply: unknown[], set: PolicySet): Pick<UsageReply, 'records'> {

@@ -77,7 +77,6 @@ export function decisionArgs(set: PolicySet): string[] {
   return [String(dimensions.length), ...revisions, applied!.all, ...numbered];
 }
 
-/** Those of `adjust.lua`. */
 export function changeArgs({ policies, overrides: applied }: PolicySet): string[] {
   return [applied!.all, ...policies.map(recordIdOf)];
 }

@@ -15,6 +15,8 @@ const weights: Feature = {
   ...ofKernels('weights', SHARES_KERNEL, SLOT_SHARES_KERNEL),
   // 0: the weight of the policy.
   requestArgs: { weight: number(({ weight = 0 }: Query) => weight) },
+  // The store counts each request of a tenant as demand, and its share changes with the demand of other tenants.
+  remembered: () => 0,
 };
 
 /** Shares the units of windows, and slots, among tenants. The sections of `weights` use those of the other two. */

@@ -9,7 +9,6 @@ interface Lease extends Subject {
   until: number;
 }
 
-/** The slots of one request. */
 export interface HeldSlots extends Subject {
   readonly units: number;
   readonly heldMs: number;

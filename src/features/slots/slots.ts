@@ -1,7 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { SLOT_SHARES_KERNEL, SlotColumn } from '../../algorithms/index.js';
+import { invalidOption } from '../../common/errors.js';
 import { lazy } from '../../common/lazy.js';
-import { holdsSlots, type LeaseChange, type Query, type Subject } from '../../contract/store.js';
+import {
+  holdsSlots,
+  type LeaseChange,
+  type PolicySet,
+  type Query,
+  type Subject,
+} from '../../contract/store.js';
 import type { Feature, Place } from '../feature.js';
 import { text } from '../layout.js';
 
@@ -15,6 +22,8 @@ export const slots: Feature = {
   charges({ columns, policies }, i, { lease }) {
     if (policies[i]!.traits.holdsSlots) (columns[i] as SlotColumn).lease = lease;
   },
+  // A slot may be released at any time.
+  remembered: (_set, _reply, isRefused) => (isRefused ? Infinity : 0),
 };
 
 /** The first part of the names of this process' slots. A number follows. */
@@ -24,6 +33,12 @@ let leases = 0;
 /** A new name for the slots of a request. */
 export const newLease = (subject: Subject): string =>
   `${leasePrefix()}${(leases++).toString(36)}${leaseTag(subject)}`;
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if no policy of a set has slots */
+export function checkHoldsSlots(set: PolicySet): void {
+  if (holdsSlots(set)) return;
+  throw invalidOption('algorithm', undefined, "Make the limiter with a policy of algorithm 'concurrency'.");
+}
 
 /** Gives back the slots that a query took. */
 export function releaseOf({ set, key, cost, costs, lease }: Query): LeaseChange {

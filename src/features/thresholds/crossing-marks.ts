@@ -4,7 +4,6 @@ import type { Mark } from './marks.js';
 
 const NO_MARK: Mark = [0];
 
-/** Forgets the thresholds that were reported. */
 export function forget({ part, marks }: Place): void {
   for (const { id, thresholds } of part.set.policies) if (thresholds) marks.write(id, NO_MARK);
 }

@@ -1,7 +1,7 @@
 import { kernels } from '../../algorithms/index.js';
 import { HeadgateError } from '../../common/errors.js';
 import { notifyUser } from '../../common/warnings.js';
-import type { Crossing, ThresholdEvent } from '../../contract/crossing.js';
+import type { Crossing, ThresholdEvent } from './contract/crossing.js';
 import { thresholdChannel } from '../../contract/diagnostics.js';
 import { setsByDimension } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
@@ -27,7 +27,6 @@ function takeCrossings(list: Crossing[]): Crossing[] {
 
 /** The crossings by the questions about states, for the callers and for a stream. */
 export class StateCrossings {
-  /** Those of the current question. */
   readonly current: Crossing[] = [];
   /** Those for a stream, by the index of their state. */
   #stored: StoredCrossing[][] | undefined;

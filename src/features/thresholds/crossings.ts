@@ -1,23 +1,11 @@
-import { invalidOption } from '../../common/errors.js';
-import { optional } from '../../common/options.js';
-import type { Crossing } from '../../contract/crossing.js';
+import type { Crossing } from './contract/crossing.js';
+import type { StreamOptions } from './contract/stream-options.js';
 import { ownerText } from '../../stores/keys.js';
 import type { PolicySet, Subject } from '../../contract/store.js';
 
 /** The most crossings that a store keeps for readers, and the time for which it keeps them, ms. */
 export const MAX_CROSSINGS = 100_000;
 export const CROSSINGS_LIFE_MS = 30 * 86_400_000;
-
-/** The row of the option `thresholds` of a store. */
-export const thresholdsOption = () =>
-  optional<'stream' | false, 'stream' | false, false>(
-    "`'stream'`, or `false`",
-    (option, given) => {
-      if (given === 'stream' || given === false) return given;
-      throw invalidOption(option, given, "Pass 'stream', or false.");
-    },
-    false,
-  );
 
 export function hasThresholds({ policies }: PolicySet): boolean {
   return policies.some(({ thresholds }) => thresholds !== undefined);
@@ -50,6 +38,15 @@ export function storedCrossing(
 ): StoredCrossing {
   const { name, by } = set.policies[at]!;
   return { who: ownerText(set, key, by), policy: name, ...rest, at: now };
+}
+
+/** A change of a state with its crossings as a store keeps them, if it does. @param named renames their owners */
+export function keptCrossings<T extends { readonly crossings?: readonly StoredCrossing[] }>(
+  { crossings, ...change }: T,
+  { thresholds }: StreamOptions,
+  named: (crossings: readonly StoredCrossing[]) => readonly StoredCrossing[],
+): Omit<T, 'crossings'> & Pick<T, 'crossings'> {
+  return { ...change, ...(crossings && thresholds && { crossings: named(crossings) }) };
 }
 
 /** A bounded list of crossings in memory, with its groups of readers. */

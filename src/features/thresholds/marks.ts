@@ -1,4 +1,4 @@
-import type { Crossing } from '../../contract/crossing.js';
+import type { Crossing } from './contract/crossing.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { stateName } from '../charge-history.js';
 

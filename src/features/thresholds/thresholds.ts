@@ -1,4 +1,4 @@
-import type { Crossing } from '../../contract/crossing.js';
+import type { Crossing } from './contract/crossing.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
@@ -13,6 +13,7 @@ import { streamKey } from './stream.js';
 export const thresholds: Feature = {
   name: 'thresholds',
   scripts: ['read-crossings'],
+  streamOption: "thresholds: 'stream'",
   appliesTo: hasThresholds,
   args: {
     near: list(({ policies }: PolicySet) =>
@@ -38,6 +39,8 @@ export const thresholds: Feature = {
   },
   readEnd,
   charged: cross,
+  // Units that are charged ahead would be reported too early.
+  mayChargeAhead: () => false,
   reset: forget,
   answered(subject, { crossings }) {
     if (crossings) reportCrossings(subject, crossings);

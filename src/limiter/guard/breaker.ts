@@ -15,13 +15,11 @@ import { Refusals } from './refusals.js';
  * client chose a server concern every limiter.
  */
 export class Breaker {
-  /** The count of answers in time. */
   answers = 0;
   /** Probes the store while there are no decisions, if a listener or a reader needs its health. */
   readonly idle = new IdleProbes(this);
   /** The listener of each guard. A limiter may be closed while other limiters use the same function. */
   readonly listeners = new Map<object, (health: Health) => void>();
-  /** The warning function of each guard. */
   readonly warners = new Map<object, Warn>();
   readonly #store: Store;
   /** The circuit of each server that has failed since its last answer in time. */

@@ -4,7 +4,6 @@ import { PROBE_SCOPE } from '../../contract/health.js';
 /** The limiters of a server, by name, that lack a permission, and those that the server answers meanwhile. */
 interface Rights {
   readonly refused: Set<string>;
-  /** The refused limiters that were reported. */
   readonly reported: Set<string>;
   /** With the time of the last answer, by `performance.now()`. */
   readonly answered: Map<string, number>;
@@ -32,7 +31,6 @@ export class Refusals extends Map<string | undefined, Rights> {
     return 'first';
   }
 
-  /** Records that a server answers a limiter. */
   answer(server: string | undefined, name: string): void {
     const rights = this.get(server);
     if (!rights) return;

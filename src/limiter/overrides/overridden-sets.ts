@@ -1,5 +1,4 @@
-import { limitDimension, visiblePolicies } from '../../contract/shares.js';
-import { withHidden } from '../../contract/compile-policies.js';
+import { limitDimension, visiblePolicies, withHidden } from '../../contract/shares.js';
 import { lazy } from '../../common/lazy.js';
 import { memo } from '../../common/memo.js';
 import type { Warn } from '../../common/warnings.js';

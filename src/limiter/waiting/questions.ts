@@ -35,7 +35,6 @@ export interface Members {
   takePlaces(line: WaitingLine): void;
   gateOf(line: WaitingLine, denial: LimiterDecision): Gate;
   move(line: WaitingLine, gate: Gate): void;
-  /** Removes a gate without lines. */
   close(gate: Gate): void;
 }
 

@@ -133,7 +133,6 @@ export class Gate {
     this.size--;
   }
 
-  /** Takes a line out of the round. */
   pause(line: WaitingLine): void {
     if (line.spot) this.#round.remove(line.spot);
     line.spot = undefined;

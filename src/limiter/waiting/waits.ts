@@ -11,7 +11,6 @@ import { checkWeight } from '../../contract/shares.js';
 import { isNothing, type PolicySet, type Subject } from '../../contract/store.js';
 import type { Decider } from '../decide.js';
 import { ofLimiter, type LimiterDecision } from '../decision.js';
-import type { Lifetime } from '../lifetime.js';
 import { reportWait } from '../observe.js';
 import { checkPriority, type HoldOptions, type WaitOptions } from '../options.js';
 import { requestOf, type Request, type WaitRequest } from '../request.js';
@@ -34,18 +33,16 @@ const ofSlots = ({ policies }: PolicySet): boolean =>
 export class Waits {
   readonly #setup: CheckedOptions;
   readonly #decider: Decider;
-  readonly #life: Lifetime;
   // Made for the first request that waits: a limiter without waits needs a third less memory, which a process with many limiters notices.
   #held: HoldQueue | undefined;
   #room: WaitingRoom | undefined;
   #sleeps: Sleeps | undefined;
 
-  constructor(setup: CheckedOptions, decider: Decider, life: Lifetime) {
+  constructor(setup: CheckedOptions, decider: Decider) {
     this.#setup = setup;
     this.#decider = decider;
-    this.#life = life;
     setup.live?.start(() => this.#room?.wakeAll());
-    life.onIdle = () => this.#room && leave(setup.set.name, this.#room);
+    setup.life.onIdle = () => this.#room && leave(setup.set.name, this.#room);
   }
 
   #openRoom(): WaitingRoom {
@@ -65,14 +62,14 @@ export class Waits {
         return result;
       },
     });
-    if (this.#life.isClosed) room.close(this.#life.closedError());
+    if (this.#setup.life.isClosed) room.close(this.#setup.life.closedError());
     return (this.#room = room);
   }
 
   #openHoldQueue(): HoldQueue {
     if (this.#held) return this.#held;
     const held = new HoldQueue(...this.#setup.waiting, realTiming);
-    if (this.#life.isClosed) held.close();
+    if (this.#setup.life.isClosed) held.close();
     return (this.#held = held);
   }
 
@@ -151,7 +148,7 @@ export class Waits {
       const last = denial ?? this.#decider.unasked.withoutStore(own);
       return last.deniedFor(reason, last.retryAfterMs ?? 0);
     };
-    return this.#life.track(reportWait(this.#decider.reports, { signal, gaveUp }, wait));
+    return this.#setup.life.track(reportWait(this.#decider.reports, { signal, gaveUp }, wait));
   }
 
   /** Like `waitBy`, but unreported. */
@@ -227,11 +224,11 @@ export class Waits {
     const gaveUp: Parameters<typeof reportWait>[1]['gaveUp'] = (reason) =>
       decision.deniedFor(reason, decision.delayMs);
     const hold = async (): Promise<LimiterDecision> => {
-      if (!this.#life.isClosed) return this.#hold(decision, signal);
+      if (!this.#setup.life.isClosed) return this.#hold(decision, signal);
       await decision.abandon();
-      throw this.#life.closedError();
+      throw this.#setup.life.closedError();
     };
-    return this.#life.track(reportWait(this.#decider.reports, { signal, gaveUp, reported }, hold));
+    return this.#setup.life.track(reportWait(this.#decider.reports, { signal, gaveUp, reported }, hold));
   }
 
   /** @param place with `isLast`, the request waits behind the last even without a delay */
@@ -253,7 +250,7 @@ export class Waits {
     if (outcome === 'turn') return decision;
     await decision.abandon();
     if (outcome === 'full') return decision.deniedFor('queue-full', decision.delayMs);
-    if (outcome === 'closed') throw this.#life.closedError();
+    if (outcome === 'closed') throw this.#setup.life.closedError();
     throw abortedError(signal);
   }
 
@@ -273,14 +270,14 @@ export class Waits {
 
   /** Sleeps. @throws the signal's reason; HeadgateError `HEADGATE_CLOSED` as soon as the limiter is closed */
   async sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-    this.#life.checkOpen();
+    this.#setup.life.checkOpen();
     await (this.#sleeps ??= new Sleeps(realTiming)).sleep(ms, signal);
   }
 
   close(): void {
     this.#held?.close();
-    this.#sleeps?.close(this.#life.closedError());
-    this.#room?.close(this.#life.closedError());
+    this.#sleeps?.close(this.#setup.life.closedError());
+    this.#room?.close(this.#setup.life.closedError());
   }
 }
 

@@ -1,11 +1,10 @@
 import type { Warn } from '../../common/warnings.js';
 import { UP, type Health } from '../../contract/health.js';
-import { NO_NOTE, type ChangeNote } from '../../contract/change-note.js';
 import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
 import type { Announced, Announcement, CountedDecision } from '../../contract/announcement.js';
-import { adjust, lease, reset } from '../state/changes.js';
-import { decide, usage } from '../state/evaluate.js';
-import { bannedChange, forgottenBy, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
+import { adjust } from '../state/changes.js';
+import { decide } from '../state/evaluate.js';
+import { PlaceOperations } from '../state/place-operations.js';
 import type { Place } from '../../features/feature.js';
 import { passOn } from '../../features/thresholds/crossing-reports.js';
 import type { CrossingList } from '../../features/thresholds/crossings.js';
@@ -16,20 +15,18 @@ import { MemoryRecords, overridesIn } from '../../features/overrides/memory-reco
 import { RequestIds } from '../../features/ids/memory-ids.js';
 import { MemoryPlace, type View } from './memory-place.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
-import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
+import type { ChangeReply, Reply } from '../../contract/reply.js';
 import {
   lookOf,
   perSet,
   stepAfter,
   type ChargeChange,
   type Clock,
-  type LeaseChange,
   type PolicySet,
   type Query,
   type Subject,
 } from '../../contract/store.js';
-import { ChangeLog, resetChange, type JournalEntry as LogChange } from '../journal.js';
-import { ownerText } from '../keys.js';
+import { ChangeLog, type JournalEntry } from '../journal.js';
 import { configurationOf, describe } from '../published.js';
 import { MemoryTable } from './table.js';
 
@@ -48,7 +45,7 @@ interface MemorySettings {
 }
 
 /** Keeps bounded state in this process without timers, and answers synchronously. Use {@link memoryStore}. */
-export class Memory implements MemoryStore {
+export class Memory extends PlaceOperations implements MemoryStore {
   readonly embedded = true;
   readonly remembersIds = true;
   readonly #ids: RequestIds;
@@ -67,18 +64,17 @@ export class Memory implements MemoryStore {
   readonly stream: CrossingList | undefined;
   readonly announced = new Set<Announcement>();
   readonly log = new ChangeLog();
-  /** Whether an administration may count decisions. */
   readonly isCounted: boolean;
   /** Counts the decisions of a limiter. Undefined until an administration begins. */
   #count: ((name: string, decision: CountedDecision) => void) | undefined;
   #remembersKeys = false;
   #lastStep = 0;
-  /** The step of the last `clear`. */
   #cleared = 0;
 
   readonly #warn: Warn;
 
   constructor({ clock, maxKeys, onFull, warn, stream, counts }: MemorySettings) {
+    super();
     this.stream = stream;
     this.isCounted = counts;
     // `Date.now` is looked up at each decision, so that fake timers work.
@@ -124,7 +120,6 @@ export class Memory implements MemoryStore {
     return { ...UP, unremembered };
   }
 
-  /** The tables, by dimension and limiter name. */
   get tables(): ReadonlyMap<string, MemoryTable> {
     return this.#tables;
   }
@@ -146,10 +141,22 @@ export class Memory implements MemoryStore {
     const place = new MemoryPlace(true, this.#onFull, this.#marks, this.#ids);
     place.find(this.#makeView({ ...part!, scope }), key, now);
     const query = lookOf({ set, key }, ONE_UNIT);
-    return decide([place], query, now, this.#step(now));
+    return decide([place], query, now, this.step(now));
   }
 
-  #find({ set, key }: Subject, now: number): readonly Place[] {
+  protected time(): number {
+    return this.#clock();
+  }
+
+  protected placesBeside(_: number, subject: Subject, now: number): readonly Place[] {
+    return this.places(subject, now);
+  }
+
+  protected note(_: number, change: JournalEntry, now: number): void {
+    this.log.add({ ...change, at: now });
+  }
+
+  protected places({ set, key }: Subject, now: number): readonly Place[] {
     const { views, places } = this.#dataOf(set);
     for (let i = 0; i < places.length; i++) places[i]!.find(views[i]!, key, now);
     return places;
@@ -175,12 +182,12 @@ export class Memory implements MemoryStore {
       this.#tables.set(id, (table = new MemoryTable(this.#maxKeys, now, this.#warn)));
       if (this.#remembersKeys) table.rememberKeys();
     }
-    if (set.ban) table.ban = set.ban;
+    table.pageOf(0).bans.use(set.ban);
     const selection = table.select(set.policies, now, () => (this.#dataOf = this.#freshData()));
     return { part, features: featuresOf(set), table, selection };
   }
 
-  #step(now: number): number {
+  protected step(now: number): number {
     return (this.#lastStep = stepAfter(this.#lastStep, now));
   }
 
@@ -195,13 +202,13 @@ export class Memory implements MemoryStore {
       const { part, table } = this.#dataOf(subject.set).views.find(({ part: { name } }) => name === by)!;
       return [table.records, part.keyOf(subject.key)];
     },
-    placesOf: (subject, now) => this.#find(subject, now),
+    placesOf: (subject, now) => this.places(subject, now),
     log: (change, now) => this.log.add({ ...change, at: now }),
   });
 
   decide(query: Query): Reply {
     const now = this.#clock();
-    const reply = decide(this.#find(query, now), query, now, this.#step(now));
+    const reply = decide(this.places(query, now), query, now, this.step(now));
     if (reply.ban < 0 || this.#marks.crossings.length > 0) this.#report(query, reply, now);
     return reply;
   }
@@ -215,58 +222,19 @@ export class Memory implements MemoryStore {
       this.#cleared > 0 &&
       (charged.step <= this.#cleared || charged.step > this.#lastStep);
     const made = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
-    const reply = adjust(this.#find(change, now), made, now, this.#step(now));
+    const reply = adjust(this.places(change, now), made, now, this.step(now));
     if (this.#marks.crossings.length > 0) this.#report(change, reply, now);
     return reply;
   }
 
   /** Reports a ban by denials, and crossings. A method of its own, because V8 allocates a closure's context at each entry of a method. */
   #report(subject: Subject, reply: Reply, now: number): void {
-    if (reply.ban < 0) {
-      this.#log(subject, hasBan, (owner) => struckChange(owner, subject.set, reply), now);
-      const charges = forgottenBy(subject);
-      if (charges) reset(this.#find(charges, now), charges, now, reply.step);
-    }
+    if (reply.ban < 0) this.struck(subject, reply, now);
     passOn(this.#marks.crossings, subject, this.stream, this.#clock());
   }
 
-  lease(change: LeaseChange): boolean {
-    const now = this.#clock();
-    return lease(this.#find(change, now), change, now);
-  }
-
-  usage(subject: Subject): UsageReply {
-    const now = this.#clock();
-    return usage(this.#find(subject, now), subject, now, this.#step(now));
-  }
-
-  reset(subject: Subject, isLogged = true): void {
-    const now = this.#clock();
-    reset(this.#find(subject, now), subject, now, this.#step(now));
-    if (isLogged) this.#log(subject, () => true, resetChange, now);
-  }
-
-  ban(subject: Subject, duration: number, note: ChangeNote = NO_NOTE, isLogged = true): void {
-    const now = this.#clock();
-    const left = setBan(this.#find(subject, now), duration, now);
-    if (isLogged) this.#log(subject, hasBan, (owner) => bannedChange(owner, duration, left, note), now);
-  }
-
-  /** Logs a change of some parts of a subject. */
-  #log(
-    { set, key }: Subject,
-    isOf: (part: DimensionSet) => boolean,
-    make: (owner: string) => LogChange | undefined,
-    now: number,
-  ): void {
-    for (const part of setsByDimension(set)) {
-      const change = isOf(part) ? make(ownerText(set, key, part.name)) : undefined;
-      if (change) this.log.add({ ...change, at: now });
-    }
-  }
-
   clear(): void {
-    this.#cleared = this.#step(this.#clock());
+    this.#cleared = this.step(this.#clock());
     this.#tables.clear();
     this.#ids.clear();
     this.#marks.clear();

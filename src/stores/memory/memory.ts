@@ -1,7 +1,8 @@
 import { boolean, choice, custom, fn, integer, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
-import { CrossingList, thresholdsOption } from '../../features/thresholds/crossings.js';
+import { CrossingList } from '../../features/thresholds/crossings.js';
+import { STREAM_TABLE } from '../../features/thresholds/contract/stream-options.js';
 import { Memory } from './memory-store.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
 
@@ -11,7 +12,7 @@ export const MEMORY_TABLE = {
   clock: fn(),
   maxKeys: integer(100, 16e6, 1e6),
   onFull: choice(['admit', 'deny'], 'admit'),
-  thresholds: thresholdsOption(),
+  ...STREAM_TABLE,
   counts: boolean(true),
   warnings: custom('`false`, or an array of codes', (_, warnings) => compileWarnings(warnings as Warnings)),
 } satisfies OptionTable<MemoryStoreOptions>;

@@ -1,4 +1,3 @@
-import type { CompiledBan } from '../../contract/ban-options.js';
 import { BanColumn } from '../../features/bans/ban-column.js';
 import type { MemoryColumn } from '../../algorithms/index.js';
 import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
@@ -47,7 +46,7 @@ export class MemoryPage {
   readonly columns: (MemoryColumn | undefined)[] = [];
   /** The columns of each selection of policies, which must not outlive the page. */
   readonly selections: (readonly MemoryColumn[] | undefined)[] = [];
-  readonly bans = new BanColumn();
+  bans = new BanColumn();
   /** A sink for the values that the prefetch reads. Without it, V8 would remove the read. */
   fetched = 0;
   readonly #records: Int32Array;
@@ -129,6 +128,7 @@ export class MemoryPage {
     for (let at = RECORD; at < records.length; at += RECORD) if ((records[at]! & mask) === ending) keys++;
     const part = new MemoryPage(id, depth, ending, keys + 1);
     for (const [i, column] of this.columns.entries()) part.columns[i] = column?.sibling(part.rows);
+    part.bans = new BanColumn(this.bans);
     for (let row = 1; row <= this.rows; row++) {
       const at = row * RECORD;
       if ((records[at]! & mask) === ending) part.#take(this, row, part.#vacancy(records[at + 1]!));
@@ -156,9 +156,8 @@ export class MemoryPage {
     this.#records[row * RECORD + DENIED] = until;
   }
 
-  /** The time at which a row expires. @param ban the ban options of the table's limiters, if they have any */
-  until(row: number, ban: CompiledBan | undefined): number {
-    let until = ban ? this.bans.until(row, ban) : 0;
+  until(row: number): number {
+    let until = this.bans.until(row);
     for (let i = 0; i < this.columns.length; i++) {
       const column = this.columns[i];
       if (column) until = Math.max(until, column.until(row));

@@ -1,12 +1,11 @@
 import { kernels, type MemoryColumn, type Saved } from '../../algorithms/index.js';
-import type { CompiledBan } from '../../contract/ban-options.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Warn } from '../../common/warnings.js';
 import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { MemoryPage, PAGE_BITS, WITHIN } from './page.js';
 import { isOfShares, type StateSummary } from '../state/saved-state.js';
 import { MemoryRecords } from '../../features/overrides/memory-records.js';
-import { BANNED_BY_HAND, NOT_BANNED } from '../../features/bans/ban-column.js';
+import { RANK_BY_HAND } from '../../features/bans/ban-column.js';
 import { banSummary } from '../../features/bans/saved-ban.js';
 import { TableHistories } from '../../features/charge-history.js';
 import { Selections, type Selection } from './selections.js';
@@ -43,8 +42,6 @@ export class MemoryTable {
   readonly #selections: Selections;
   readonly histories = new TableHistories();
   readonly records = new MemoryRecords();
-  /** The ban options of the limiters of this name, if any. */
-  ban: CompiledBan | undefined;
   /** The moment from which denials are counted in seconds, in the middle of the range of 32 bits. */
   readonly #epoch: number;
   #size = 0;
@@ -232,7 +229,7 @@ export class MemoryTable {
       const row = this.#next();
       const page = this.pageOf(row);
       const within = row & WITHIN;
-      if (!page.isVacant(within) && page.until(within, this.ban) <= now) this.#remove(row);
+      if (!page.isVacant(within) && page.until(within) <= now) this.#remove(row);
     }
   }
 
@@ -252,7 +249,7 @@ export class MemoryTable {
       if (row === 0) continue;
       const page = this.pageOf(row);
       const within = row & WITHIN;
-      const until = page.until(within, this.ban);
+      const until = page.until(within);
       if (until <= now) return row;
       const heldUntil = Math.max(this.#deniedUntil(page, within), page.bans.end(within));
       if (heldUntil <= now) {
@@ -269,29 +266,17 @@ export class MemoryTable {
     return victim;
   }
 
-  /**
-   * Finds the key that a ban by hand evicts, among the next keys, or in a small table among all keys. Denied keys come before banned keys,
-   * and among equals the key that is free soonest. The search goes on until there is a key without a ban by hand.
-   */
+  /** Finds the key that a ban by hand evicts, among the next keys, or in a small table among all keys. */
   #findForBan(now: number): number {
     let victim = 0;
-    let kind = BANNED_BY_HAND;
-    let soonest = Infinity;
-    for (
-      let looks = 0;
-      looks < this.#size && (looks < MAX_LOOKS_FOR_BAN || kind === BANNED_BY_HAND);
-      looks++
-    ) {
+    let least = Infinity;
+    for (let looks = 0; looks < this.#size && (looks < MAX_LOOKS_FOR_BAN || least >= RANK_BY_HAND); looks++) {
       const row = this.#nextKey();
       const page = this.pageOf(row);
-      const within = row & WITHIN;
-      const its = page.bans.kind(within, now);
-      const until = its === NOT_BANNED ? this.#deniedUntil(page, within) : page.bans.end(within);
-      if (its < kind || (its === kind && until < soonest)) {
-        victim = row;
-        kind = its;
-        soonest = until;
-      }
+      const rank = page.bans.rank(row & WITHIN, this.#deniedUntil(page, row & WITHIN), now);
+      if (rank >= least) continue;
+      victim = row;
+      least = rank;
     }
     return victim;
   }

@@ -70,7 +70,6 @@ export class Batches {
     });
   }
 
-  /** Resolves when all updates have ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#queue = dropBackground(this.#queue);

@@ -11,7 +11,6 @@ const UNANSWERED_LIFE_MS = 60_000;
 
 type Done = (error: Error | undefined, client?: PostgresClient) => void;
 
-/** A caller that waits for a connection. */
 interface Taker {
   take(connection: PostgresConnection): void;
   fail(error: Error): void;
@@ -20,7 +19,6 @@ interface Taker {
 /** Takes the clients of a pool, each for a limited time, because a pool without `connectionTimeoutMillis` may never answer. */
 export class Clients {
   readonly #pool: PostgresPool;
-  /** The callers that wait, the first first. */
   readonly #takers = new Set<Taker>();
   readonly #unanswered = new Set<{ readonly asked: number }>();
 

@@ -44,7 +44,6 @@ export class Failure extends Error {
 /** The parsers of a query: none, because a user may have set a parser even for texts. Only `pg` has parsers for each query. */
 const TYPES = { getTypeParser: () => String };
 
-/** A client of `pg`. */
 interface PgClient {
   query(config: { readonly text: string; readonly types: typeof TYPES }): Promise<PostgresResult>;
 }

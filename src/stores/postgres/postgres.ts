@@ -1,20 +1,14 @@
 import { HeadgateError, invalidOption } from '../../common/errors.js';
-import {
-  boolean,
-  checkOptionsOf,
-  fn,
-  optional,
-  readOptions,
-  switched,
-  type OptionTable,
-} from '../../common/options.js';
+import { boolean, checkOptionsOf, optional, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
 import type { Clock, Store } from '../../contract/store.js';
-import { databaseStore, type DatabaseParts } from '../state/database-store.js';
-import { hashKeysOption } from '../state/hashed-names.js';
+import {
+  DATABASE_TABLE,
+  databaseStore,
+  type DatabaseOptions,
+  type DatabaseParts,
+} from '../state/database-store.js';
 import { errorsOf } from '../client-errors.js';
-import { COUNT_TABLE, type CountOptions } from '../counts/traffic.js';
-import { thresholdsOption } from '../../features/thresholds/crossings.js';
 import { away, Batches } from './batches.js';
 import { clientsOf, type Clients } from './clients.js';
 import { Failure, stateOf, type PostgresConnection } from './connection.js';
@@ -45,28 +39,7 @@ export interface PostgresSchemaOptions {
 }
 
 /** The options of {@link postgresStore} in addition to the pool. */
-export interface PostgresStoreOptions extends PostgresSchemaOptions {
-  /**
-   * A secret that hashes keys: at least 16 characters, the same in all processes. Addresses and accounts are then not readable in
-   * the table (HMAC-SHA256). With a different secret, all state begins anew.
-   * @default false
-   */
-  hashKeys?: string | false | undefined;
-  /**
-   * `'stream'`: crossings are kept until they are read. Each is written to a table, in the transaction that charges, so that
-   * no crash of a process or of the server loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
-   */
-  thresholds?: 'stream' | false | undefined;
-  /**
-   * Counts decisions, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
-   * the counts are written once a second, in a transaction of their own, while there are decisions. `false` switches this off.
-   *
-   * @default true, or `false` with a `clock`
-   */
-  counts?: boolean | CountOptions | undefined;
-  /** For tests: a clock to decide by. It returns whole ms since the epoch. */
-  clock?: Clock | undefined;
-}
+export interface PostgresStoreOptions extends PostgresSchemaOptions, DatabaseOptions {}
 
 const SCHEMA_TABLE = {
   table: optional('a name, optionally with a schema', checkTableName, 'headgate'),
@@ -75,10 +48,7 @@ const SCHEMA_TABLE = {
 
 export const POSTGRES_TABLE = {
   ...SCHEMA_TABLE,
-  hashKeys: hashKeysOption(),
-  thresholds: thresholdsOption(),
-  counts: switched(COUNT_TABLE, true),
-  clock: fn(),
+  ...DATABASE_TABLE,
 } satisfies OptionTable<PostgresStoreOptions>;
 
 /** A store in a table of PostgreSQL: see {@link postgresStore}. */
@@ -116,21 +86,13 @@ export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions 
     );
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses such a value, so that keys are not written in clear.
   const values = readOptions(POSTGRES_TABLE, { hashKeys: false, ...options }, 'postgresStore.');
-  const { hashKeys: name, clock, thresholds, counts, ...schema } = values;
+  const { table: name, unlogged, clock, thresholds } = values;
+  const schema = { table: name, unlogged };
   const table = new PostgresTable(schema, clock);
   const clients = clientsOf(pool);
-  const transactions = new Batches(clients, table);
-  const sample = clock && options.counts === undefined ? undefined : counts?.sample;
-  const { store, announced } = databaseStore(transactions, name, {
-    keepsCrossings: thresholds !== false,
-    sample,
-    now: clock ?? Date.now,
-  });
-  const isHashed = options.hashKeys !== undefined && options.hashKeys !== false;
+  const { store, parts } = databaseStore(new Batches(clients, table), values, options);
   databases.set(store, {
-    ...{ transactions, name, announced, isHashed, clock, pool },
-    isCounted: sample !== undefined,
-    table: schema.table,
+    ...{ ...parts, clock, pool, table: name },
     run: (text, ms) => run(clients, table, text, ms),
   });
   const errors = errorsOf(pool, 'The pool of postgresStore');
@@ -148,7 +110,6 @@ export function postgresStore(pool: PostgresPool, options: PostgresStoreOptions 
 /** The parts of a store in PostgreSQL, for the administration. */
 export interface PostgresDatabase extends DatabaseParts {
   readonly table: string;
-  /** The clock of tests. */
   readonly clock: Clock | undefined;
   readonly pool: PostgresPool;
   /** Runs a text outside of the transactions. @returns the result of each statement @throws HeadgateError `HEADGATE_STORE_AWAY` */

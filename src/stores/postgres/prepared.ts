@@ -22,7 +22,6 @@ export class Session {
   readonly #pid: string | undefined;
   /** Whether the server's process is the client's own. Undefined until a transaction has asked. */
   #isOwn: boolean | undefined;
-  /** The tables whose statements are prepared. */
   readonly #tables = new Set<string>();
 
   /** @param pid undefined if the client does not know the process */

@@ -21,7 +21,6 @@ CREATE INDEX ON ${log} (automatic, id);
 ${crossingSchema(table)}`;
 }
 
-/** The entries that a transaction writes. */
 export interface Records extends CrossingRecords {
   readonly log: readonly LoggedChange[];
 }

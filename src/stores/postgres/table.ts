@@ -55,7 +55,6 @@ interface Locked {
 
 /** The table, and the transactions that change it. */
 export class PostgresTable {
-  /** Whether the server has answered once. */
   hasAnswered = false;
   readonly #schema: Schema;
   readonly #name: string;
@@ -63,7 +62,6 @@ export class PostgresTable {
   #isChecked = false;
   /** The rows to check in the next sweep. */
   #unchecked = 0;
-  /** Whether the last sweep found expired rows. */
   #hasExpired = false;
   /** The transactions in turn that created no row. */
   #withoutNew = 0;

@@ -39,7 +39,6 @@ class PartCall implements Call {
  */
 export class PartCalls {
   readonly #whole: Call | undefined;
-  /** The calls without an answer. */
   readonly #open = new Set<PartCall>();
   #hasFailed = false;
 

@@ -320,7 +320,7 @@ export class RedisStore implements Store {
       publishes: this.#publisher !== undefined,
       recordsChanges: this.#book !== undefined,
       countsTraffic: this.#traffic !== undefined,
-      streamsThresholds: this.#plans.stream,
+      streams: this.#plans.stream,
     });
     return checkServers(this.#commands, this.#plans.prefix, { live: limiters, uses });
   }

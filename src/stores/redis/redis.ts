@@ -10,7 +10,7 @@ import {
   type OptionTable,
 } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
-import { thresholdsOption } from '../../features/thresholds/crossings.js';
+import { STREAM_TABLE, type StreamOptions } from '../../features/thresholds/contract/stream-options.js';
 import type { Finding } from './operators/finding.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import type { Commands } from './clients/commands.js';
@@ -44,7 +44,7 @@ export interface CheckableStore extends Store {
 export type { CountOptions } from '../counts/traffic.js';
 
 /** The options of {@link redisStore} in addition to the client. */
-export interface RedisStoreOptions {
+export interface RedisStoreOptions extends StreamOptions {
   /** The prefix of all keys: 1 to 64 printable ASCII characters without braces. @default 'hg' */
   prefix?: string | undefined;
   /**
@@ -82,11 +82,6 @@ export interface RedisStoreOptions {
    * @default true, or `false` over HTTP or with a `clock`
    */
   counts?: boolean | CountOptions | undefined;
-  /**
-   * `'stream'`: crossings are kept until they are read. Each is appended to a stream in Redis, in the step that charges, so
-   * that no crash of a process loses it. `admin.thresholds` reads the stream. Not for a cluster. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
-   */
-  thresholds?: 'stream' | false | undefined;
   /** For tests: a clock to decide by. Keys still expire by the server's clock, so a clock in the past is refused. */
   clock?: Clock | undefined;
 }
@@ -98,7 +93,7 @@ export const REDIS_TABLE = {
   slices: switched(SLICE_TABLE),
   publish: durationOrFalse('30s'),
   counts: switched(COUNT_TABLE, true),
-  thresholds: thresholdsOption(),
+  ...STREAM_TABLE,
   clock: fn(),
 } satisfies OptionTable<RedisStoreOptions>;
 

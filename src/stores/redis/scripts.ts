@@ -8,7 +8,6 @@ import { paramsLua, type ParamSource, type ParamScope } from './packed-params.js
 
 export interface Script {
   readonly source: string;
-  /** The hash for EVALSHA. */
   readonly sha: string;
 }
 

@@ -183,7 +183,6 @@ export interface Opener {
   refusesLocks(): boolean;
 }
 
-/** Creates the table unless it exists. */
 function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
   const pragma = (name: string): unknown =>
     Object.values(prepare(database, `PRAGMA ${name}`).get() as Record<string, unknown>)[0];

@@ -1,13 +1,15 @@
 import { statfsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
-import { choice, fn, readOptions, switched, type OptionTable } from '../../common/options.js';
+import { choice, readOptions, type OptionTable } from '../../common/options.js';
 import { checkShape } from '../../common/validate.js';
-import type { Clock, Store } from '../../contract/store.js';
-import { COUNT_TABLE, type CountOptions } from '../counts/traffic.js';
-import { thresholdsOption } from '../../features/thresholds/crossings.js';
-import { databaseStore, type DatabaseParts } from '../state/database-store.js';
-import { hashKeysOption } from '../state/hashed-names.js';
+import type { Store } from '../../contract/store.js';
+import {
+  DATABASE_TABLE,
+  databaseStore,
+  type DatabaseOptions,
+  type DatabaseParts,
+} from '../state/database-store.js';
 
 import { SqliteHandle, type Opener, type Synchronous } from './database.js';
 import { isBusy, nodeDatabase, type DatabaseClass, type SqliteDatabase } from './driver.js';
@@ -18,7 +20,7 @@ export type { Synchronous } from './database.js';
 export type { SqliteDatabase, SqliteStatement } from './driver.js';
 
 /** The options of {@link sqliteStore} in addition to the database. */
-export interface SqliteStoreOptions {
+export interface SqliteStoreOptions extends DatabaseOptions {
   /**
    * The durability before a power failure. The death of a process never loses data. If
    * the machine itself fails, `'normal'` may lose the last seconds. `'full'` does not, but waits for the disk at each transaction. `'off'`
@@ -26,34 +28,11 @@ export interface SqliteStoreOptions {
    * @default 'normal'
    */
   synchronous?: Synchronous | undefined;
-  /**
-   * A secret that hashes keys: at least 16 characters, the same in all processes. Addresses and accounts are then not readable in
-   * the file (HMAC-SHA256). With a different secret, all state begins anew.
-   * @default false
-   */
-  hashKeys?: string | false | undefined;
-  /**
-   * `'stream'`: crossings are kept until they are read. Each is written to a table of the file, in the transaction that
-   * charges, so that no crash of a process loses it. `admin.thresholds` reads the table. See https://github.com/headgate/headgate/blob/main/docs/thresholds.md. @default false
-   */
-  thresholds?: 'stream' | false | undefined;
-  /**
-   * Counts decisions, for `headgate top`, the dashboard and the history of denied keys. Counting takes 0.2 μs of a decision;
-   * the counts are written once a second, in a transaction of their own, while there are decisions. `false` switches this off.
-   *
-   * @default true, or `false` with a `clock`
-   */
-  counts?: boolean | CountOptions | undefined;
-  /** For tests: a clock to decide by. It returns whole ms since the epoch. */
-  clock?: Clock | undefined;
 }
 
 export const SQLITE_TABLE = {
   synchronous: choice(['off', 'normal', 'full'], 'normal'),
-  hashKeys: hashKeysOption(),
-  thresholds: thresholdsOption(),
-  counts: switched(COUNT_TABLE, true),
-  clock: fn(),
+  ...DATABASE_TABLE,
 } satisfies OptionTable<SqliteStoreOptions>;
 
 /**
@@ -67,23 +46,11 @@ export const SQLITE_TABLE = {
 export function sqliteStore(database: string | SqliteDatabase, options: SqliteStoreOptions = {}): Store {
   checkShape('sqliteStore', options, Object.keys(SQLITE_TABLE));
   // If `hashKeys` is present but undefined, the secret is missing. The check refuses such a value, so that keys are not written in clear.
-  const given = { hashKeys: false, ...options };
-  const {
-    synchronous,
-    hashKeys: name,
-    clock,
-    thresholds,
-    counts,
-  } = readOptions(SQLITE_TABLE, given, 'sqliteStore.');
+  const values = readOptions(SQLITE_TABLE, { hashKeys: false, ...options }, 'sqliteStore.');
+  const { synchronous, clock } = values;
   const transactions = new Transactions(opener(database, synchronous), clock ?? (() => Date.now()));
-  const isHashed = given.hashKeys !== false;
-  const sample = clock && options.counts === undefined ? undefined : counts?.sample;
-  const { store, announced } = databaseStore(transactions, name, {
-    keepsCrossings: thresholds !== false,
-    sample,
-    now: clock ?? Date.now,
-  });
-  files.set(store, { transactions, name, announced, isHashed, isCounted: sample !== undefined });
+  const { store, parts } = databaseStore(transactions, values, options);
+  files.set(store, parts);
   return store;
 }
 

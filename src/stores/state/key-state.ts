@@ -1,7 +1,5 @@
-import { NO_NOTE, type ChangeNote } from '../../contract/change-note.js';
-import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
+import { setsByDimension } from '../../contract/dimension-sets.js';
 import type { RecordChange } from '../../contract/overrides.js';
-import { bannedChange, forgottenBy, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
 import { loggedChange } from '../../features/overrides/log-entry.js';
 import {
   changeAmong,
@@ -10,20 +8,20 @@ import {
   type OverrideStates,
 } from '../../features/overrides/state-record.js';
 import { StateCrossings } from '../../features/thresholds/crossing-reports.js';
-import type { ChangeReply, Reply, UsageReply } from '../../contract/reply.js';
-import type { ChargeChange, LeaseChange, PolicySet, Query, Subject } from '../../contract/store.js';
-import { resetChange, type JournalEntry as LogChange, type LoggedChange } from '../journal.js';
-import { ownerText } from '../keys.js';
-import { adjust, lease, reset } from './changes.js';
-import { decide, usage } from './evaluate.js';
+import type { ChangeReply, Reply } from '../../contract/reply.js';
+import type { ChargeChange, PolicySet, Query, Subject } from '../../contract/store.js';
+import type { JournalEntry, LoggedChange } from '../journal.js';
+import { adjust } from './changes.js';
+import { decide } from './evaluate.js';
 import { KeyRecord, type StateChange, type TextChange } from './key-record.js';
+import { PlaceOperations } from './place-operations.js';
 import { RecordPlace } from './record-place.js';
 import type { Place } from '../../features/feature.js';
 import type { StoredState } from './saved-state.js';
 import { severalKeys } from './state-keys.js';
 
 /** The states of one or more keys, which change together. */
-export abstract class States implements OverrideStates {
+export abstract class States extends PlaceOperations implements OverrideStates {
   readonly #records: readonly KeyRecord[];
   /** The changes to log, by the index of their record. */
   #logs: LoggedChange[][] | undefined;
@@ -36,54 +34,22 @@ export abstract class States implements OverrideStates {
    * @param now by the store's clock, whole ms since the epoch
    */
   constructor(states: readonly StoredState[], now: number) {
+    super();
     this.#records = states.map((each) => new KeyRecord(each, now));
     this.now = now;
   }
 
   /** Like `Store.decide`. */
   decide(query: Query): Reply {
-    const reply = decide(this.#places(query), query, this.now, this.#nextStep());
-    if (reply.ban < 0) this.#struck(query, reply);
+    const reply = decide(this.places(query), query, this.now, this.step());
+    if (reply.ban < 0) this.struck(query, reply, this.now);
     return this.#crossings.addedTo(reply, query, this.now);
-  }
-
-  /** Logs a ban by denials, and forgets the charges that the ban forgets. */
-  #struck(query: Query, reply: Reply): void {
-    this.#log(query, hasBan, (owner) => struckChange(owner, query.set, reply));
-    const charges = forgottenBy(query);
-    if (!charges) return;
-    const record = this.#records[setsByDimension(query.set).findIndex(hasBan)]!;
-    const parts = setsByDimension(charges.set);
-    const places = parts.map((part) => new RecordPlace(record, part, this.#crossings.current, undefined));
-    reset(places, charges, this.now, reply.step);
   }
 
   /** Like `Store.adjust`. */
   adjust(change: ChargeChange): ChangeReply {
-    const reply = adjust(this.#places(change), change, this.now, this.#nextStep());
+    const reply = adjust(this.places(change), change, this.now, this.step());
     return this.#crossings.addedTo(reply, change, this.now);
-  }
-
-  /** Like `Store.lease`. */
-  lease(change: LeaseChange): boolean {
-    return lease(this.#places(change), change, this.now);
-  }
-
-  /** Like `Store.reset`. */
-  reset(subject: Subject, isLogged = true): void {
-    reset(this.#places(subject), subject, this.now, this.#nextStep());
-    if (isLogged) this.#log(subject, () => true, resetChange);
-  }
-
-  /** Like `Store.ban`. */
-  ban(subject: Subject, duration: number, note: ChangeNote = NO_NOTE, isLogged = true): void {
-    const left = setBan(this.#places(subject), duration, this.now);
-    if (isLogged) this.#log(subject, hasBan, (owner) => bannedChange(owner, duration, left, note));
-  }
-
-  /** Like `Store.usage`. */
-  usage(subject: Subject): UsageReply {
-    return usage(this.#places(subject), subject, this.now, this.#nextStep());
   }
 
   /** Like `OverrideStore.read`, for the key of a dimension. */
@@ -96,23 +62,12 @@ export abstract class States implements OverrideStates {
     const { entries } = this.#recordOf(subject.set, by);
     const changed = subject.set.policies.filter((policy) => policy.by === by);
     const before = changeAmong(entries, change, changed, this.now);
-    this.#log(
+    this.logParts(
       subject,
       ({ name }) => name === by,
       (owner) => loggedChange(ownerOfRecord(subject, owner), change, before, this.now),
+      this.now,
     );
-  }
-
-  /** Logs a change of some parts of a subject. */
-  #log(
-    { set, key }: Subject,
-    isOf: (part: DimensionSet) => boolean,
-    make: (owner: string) => LogChange | undefined,
-  ): void {
-    for (const [i, part] of setsByDimension(set).entries()) {
-      const change = isOf(part) ? make(ownerText(set, key, part.name)) : undefined;
-      if (change) ((this.#logs ??= [])[i] ??= []).push({ ...change, at: this.now });
-    }
   }
 
   #recordOf(set: PolicySet, by: string): KeyRecord {
@@ -128,21 +83,38 @@ export abstract class States implements OverrideStates {
     });
   }
 
-  #places({ set }: Subject): Place[] {
+  /** @internal */
+  protected time(): number {
+    return this.now;
+  }
+
+  /** @internal */
+  protected places({ set }: Subject): Place[] {
     const parts = setsByDimension(set);
     if (parts.length > this.#records.length || parts.length + 1 < this.#records.length)
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
     // The state of an id follows the states of the keys.
     const id = this.#records[parts.length];
-    return parts.map((part, i) => new RecordPlace(this.#records[i]!, part, this.#crossings.current, id));
+    return parts.map((part, i) => new RecordPlace(this.#records[i]!, part, this.#crossings, id));
   }
 
-  /** All keys get the same step, because a charge to all of them is returned by a single step. */
-  #nextStep(): number {
+  /** @internal */
+  protected placesBeside(i: number, { set }: Subject): Place[] {
+    const record = this.#records[i]!;
+    return setsByDimension(set).map((part) => new RecordPlace(record, part, this.#crossings));
+  }
+
+  /** @internal All keys get the same step, because a charge to all of them is returned by a single step. */
+  protected step(): number {
     let step = 0;
     for (const record of this.#records) step = Math.max(step, record.nextStep());
     if (this.#records.length > 1) for (const record of this.#records) record.nextStep(step);
     return step;
+  }
+
+  /** @internal */
+  protected note(i: number, change: JournalEntry): void {
+    ((this.#logs ??= [])[i] ??= []).push({ ...change, at: this.now });
   }
 }
 

@@ -1,5 +1,4 @@
 import type { MemoryColumn } from '../../algorithms/index.js';
-import type { Crossing } from '../../contract/crossing.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { BanColumn } from '../../features/bans/ban-column.js';
 import type { Feature, Place } from '../../features/feature.js';
@@ -8,6 +7,7 @@ import { idAmong, type IdPlace } from '../../features/ids/id-record.js';
 import { limitsOf } from '../../features/overrides/key-limits.js';
 import { recordAmong } from '../../features/overrides/state-record.js';
 import type { Histories } from '../../features/charge-history.js';
+import type { StateCrossings } from '../../features/thresholds/crossing-reports.js';
 import { marksAmong, type Marks } from '../../features/thresholds/marks.js';
 import type { KeyRecord } from './key-record.js';
 
@@ -21,11 +21,11 @@ export class RecordPlace implements Place {
   /** Each key has row 1 from the start, so nothing is left to create. */
   readonly row = 1;
   readonly #record: KeyRecord;
-  readonly #crossings: Crossing[];
+  readonly #crossings: StateCrossings;
   readonly #id: KeyRecord | undefined;
 
-  /** @param crossings receives the crossings of thresholds @param id the state of the request's id */
-  constructor(record: KeyRecord, part: DimensionSet, crossings: Crossing[], id: KeyRecord | undefined) {
+  /** @param crossings receives those of the question @param id the state of the request's id */
+  constructor(record: KeyRecord, part: DimensionSet, crossings: StateCrossings, id?: KeyRecord) {
     const { set } = part;
     const limits = set.overrides && limitsOf(set, recordAmong(record.entries), record.now);
     record.ban.use(set.ban);
@@ -50,7 +50,7 @@ export class RecordPlace implements Place {
   }
 
   get marks(): Marks {
-    return marksAmong(this.#record.entries, this.#crossings);
+    return marksAmong(this.#record.entries, this.#crossings.current);
   }
 
   idOf(): IdPlace {

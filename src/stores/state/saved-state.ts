@@ -75,7 +75,6 @@ export function stateText(step: number, text: string): string {
   return `${LAYOUT_VERSION} ${step} ${text}`;
 }
 
-/** The content of bytes, and its text. */
 interface Parsed {
   readonly step: number;
   readonly text: string;

@@ -64,7 +64,6 @@ export type UpdateStates = (
 /** The storage of a store in this package. */
 interface Storage {
   readonly update: UpdateStates;
-  /** Whether an update may have several keys. */
   readonly updatesSeveral: boolean;
   /** Learns that an update has ended. @param ms its duration @param isDone false if it was rejected */
   ended?(askers: Askers, ms: number, isDone: boolean): void;
@@ -99,7 +98,6 @@ class Job<T = unknown> {
     this.reject = undefined;
   }
 
-  /** The promise of the answer. */
   promise(): Promise<T> {
     return new Promise((resolve, reject) => {
       this.resolve = resolve;

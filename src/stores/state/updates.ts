@@ -5,7 +5,6 @@ import type { TextChange } from './key-record.js';
 import type { StoredState } from './saved-state.js';
 import type { Askers, StateBackend, StatesChange } from './state-store.js';
 
-/** An update that waits for its transaction. */
 export interface Update {
   readonly keys: readonly string[];
   readonly change: Parameters<NonNullable<StateBackend['updateAll']>>[1];
@@ -23,7 +22,6 @@ export interface Update {
 /** The longest time for which an update waits for its transaction, ms. Callers never wait longer. */
 export const MAX_UPDATE_WAIT_MS = 60_000;
 
-/** An update before its transaction. */
 export type AskedUpdate = Pick<Update, 'keys' | 'change' | 'takesTexts' | 'askers'>;
 
 /**
@@ -43,7 +41,6 @@ export function ask(
   });
 }
 
-/** The states within a transaction. */
 export interface States {
   /** @param asText whether the state may be a text */
   read(key: string, asText: boolean): StoredState;

@@ -1,4 +1,5 @@
 import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from '../../fingerprint.js';
+import { isBannedAlike } from '../../../features/bans/ban-steps.js';
 import type { Reply } from '../../../contract/reply.js';
 import {
   addVerdict,
@@ -68,7 +69,6 @@ export class DeniedKeys {
     this.#most = most;
   }
 
-  /** Returns a key's row, or 0. */
   find(key: string): number {
     // Skips the fingerprint, which takes most of the time.
     if (this.size === 0) return 0;
@@ -112,7 +112,9 @@ export class DeniedKeys {
     const wait = integers[at + WAIT]!;
     if (wait === ELSEWHERE) {
       const denial = this.#elsewhere.get(row)!;
-      return denial.cost === cost || isBannedAlike(denial, cost) ? later(denial.reply, passed) : undefined;
+      return denial.cost === cost || isBannedAlike(denial.reply, denial.cost, cost)
+        ? later(denial.reply, passed)
+        : undefined;
     }
     if (integers[at + COST] !== cost) return undefined;
     return {
@@ -222,17 +224,6 @@ export class DeniedKeys {
     this.#integers[row * INTEGERS_PER_ROW + LINK] = this.#heads[bucket]!;
     this.#heads[bucket] = row;
   }
-}
-
-/**
- * Whether a ban denies another cost in the same way: if all policies would admit both costs after the ban. Otherwise only the store knows how
- * long the policies would deny the other cost.
- */
-function isBannedAlike({ cost: asked, reply: { ban, verdicts } }: Denial, cost: Denial['cost']): boolean {
-  if (ban === 0 || typeof asked === 'string' || typeof cost === 'string') return false;
-  for (let i = 0; i < countOf(verdicts); i++)
-    if (waitOf(verdicts, i) !== 0 || cost > Math.max(asked, remainingOf(verdicts, i))) return false;
-  return true;
 }
 
 /** Whether a value is a whole number of at most 31 bits. */

@@ -84,7 +84,6 @@ export class HotKey {
     this.#size = new SliceSize(keeping);
   }
 
-  /** Records a request for units. */
   ask(set: PolicySet, cost: number, now: number): void {
     this.#size.ask(set, cost, now);
   }

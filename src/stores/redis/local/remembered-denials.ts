@@ -1,6 +1,6 @@
-import { sharedOf } from '../../../contract/shares.js';
-import { afterAttempts, countsAttempts, nextAttempt } from '../../../features/attempts/attempts.js';
-import { bansByDenials, hasBan } from '../../../features/bans/ban-steps.js';
+import { afterAttempts, countsAttempts } from '../../../features/attempts/attempts.js';
+import { hasBan } from '../../../features/bans/ban-steps.js';
+import { featuresOf } from '../../../features/features.js';
 import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
@@ -14,9 +14,6 @@ const MAX_REMEMBERED = 10_000;
 
 /** The store's clock counts whole milliseconds, so the store may admit one millisecond before the end of the wait. */
 const CLOCK_TICK_MS = 1;
-
-/** The longest time for which a denial is remembered if an override may change the limits, ms. */
-const MAX_STALE_MS = 1000;
 
 /** The longest text of several keys that is remembered with a denial. */
 const MAX_KEYS_LENGTH = 1000;
@@ -122,26 +119,21 @@ export class RememberedDenials {
 
   /** Learns from the store's answer to a query. @param asked the time of the query */
   learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
-    // The store counts each request of a tenant as demand, and its share changes with the demand of other tenants.
-    if ((peek && cost === 0) || answer.clientChanges || (typeof key !== 'string' && sharedOf(set).length > 0))
-      return;
+    if ((peek && cost === 0) || answer.clientChanges) return;
     const { parts, policies, hasAttempts } = this.#scoped(set);
     const reply = hasAttempts ? afterAttempts(set, answer) : answer;
-    // A denial by an override is not remembered, because a new override may come at any time.
-    const wait = answer.limits ? 0 : denialOf(set, reply);
+    const wait = denialOf(set, reply);
     if (wait === 0) {
       // The charge may have made a remembered wait too short. An admitted peek shows that units were returned.
       for (const { known, keyOf } of parts)
         if (known.denied.size > 0) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
-    // Once a fresh ban has forgotten charges, the policies deny for a shorter time.
-    if (peek || (answer.ban < 0 && set.freshBans)) return;
+    if (peek) return;
     const { known, keyOf } = decider(parts, reply);
     const deniedKey = keyOf(key);
     if (asked <= (known.changes.get(escapeKey(deniedKey)) ?? known.forgotten)) return;
-    const longest = set.overrides ? Math.min(this.#longest, MAX_STALE_MS) : this.#longest;
-    const until = asked + Math.min(longest, wait - CLOCK_TICK_MS);
+    const until = asked + Math.min(this.#longest, wait - CLOCK_TICK_MS);
     const received = this.#clock();
     if (until <= received) return;
     const noted = { ...reply, ban: Math.abs(reply.ban) };
@@ -189,19 +181,19 @@ function decider(parts: readonly KnownPart[], { ban, verdicts }: Reply): KnownPa
   return decider;
 }
 
-/** The time for which a reply denies regardless of other requests, ms. 0 for an admission, or if the store must count each denial. */
+/** The time for which a reply denies regardless of other requests, ms. 0 for an admission, or if the store must see each such request. */
 function denialOf(set: PolicySet, reply: Reply): number {
   const { policies } = set;
-  if (reply.ban !== 0) return Math.abs(reply.ban);
-  let longest = 0;
-  for (let i = 0; i < policies.length; i++) {
+  const isRefused = reply.ban !== 0;
+  let longest = Math.abs(reply.ban);
+  for (let i = 0; i < policies.length && !isRefused; i++) {
     const wait = waitOf(reply.verdicts, i);
-    // A slot may be released at any time.
-    if (policies[i]!.traits.holdsSlots) return 0;
     if (policies[i]!.shadow) continue;
     if (wait === NEVER) longest = Infinity;
     else if (wait > longest) longest = wait;
   }
-  if (longest === 0 || bansByDenials(set)) return 0;
-  return Math.min(longest, nextAttempt(set, reply));
+  if (longest === 0) return 0;
+  for (const { remembered } of featuresOf(set))
+    longest = Math.min(longest, remembered?.(set, reply, isRefused) ?? Infinity);
+  return longest;
 }

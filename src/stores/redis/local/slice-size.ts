@@ -62,7 +62,6 @@ export class SliceSize {
     return this.#demand >= 2 * cost;
   }
 
-  /** Whether the key can be forgotten. */
   isCold(now: number): boolean {
     return this.#demandAt(now) < 1;
   }

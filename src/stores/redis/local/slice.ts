@@ -25,7 +25,6 @@ export function lostPerMs({ policies }: PolicySet): number {
 interface SliceParts {
   readonly subject: Subject;
   readonly units: number;
-  /** The admission of the units. */
   readonly reply: Reply;
   readonly asked: number;
   readonly received: number;

@@ -1,7 +1,6 @@
 import { inBackground } from '../../../common/background.js';
 import type { Announced, Announcement } from '../../../contract/announcement.js';
 import type { ChangeNote } from '../../../contract/change-note.js';
-import { isAsConfigured } from '../../../contract/overrides.js';
 import { setsByDimension, select, withinSlot, type DimensionSet } from '../../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import type { ChangeReply, Reply } from '../../../contract/reply.js';
@@ -16,7 +15,7 @@ import {
   type Store,
   type Subject,
 } from '../../../contract/store.js';
-import { kindOf, needsStore } from '../../../features/features.js';
+import { featuresOf, kindOf, needsStore } from '../../../features/features.js';
 import { performance } from '../../../common/real-time.js';
 import { warnOnce } from '../../../common/warnings.js';
 import { within } from '../../../common/within.js';
@@ -46,6 +45,7 @@ export class Slices implements Partial<Store> {
   readonly #placesOf = perSet((set): readonly WatchedPlace[] | undefined => {
     const parts = setsByDimension(set);
     if (!parts.every((part) => canBeSliced(part.set))) return undefined;
+    if (featuresOf(set).some(({ mayChargeAhead }) => mayChargeAhead?.(set) === false)) return undefined;
     this.#timeout = Math.max(this.#timeout, set.timeout);
     return parts.map((part) => this.#watched.placeOf(part, set));
   });
@@ -67,9 +67,8 @@ export class Slices implements Partial<Store> {
 
   decide(query: Query): MaybePromise<Reply> {
     const { set, key, cost, costs, peek } = query;
-    // A slice has the same units of each policy, as configured.
-    const isPlain =
-      costs === undefined && !needsStore(kindOf(query)) && (!set.overrides || isAsConfigured(set.overrides));
+    // A slice has the same units of each policy.
+    const isPlain = costs === undefined && !needsStore(kindOf(query));
     const places = peek || cost === 0 || !isPlain ? undefined : this.#placesOf(set);
     if (!places) return this.#ask(query);
     if (places.length > 1) return this.#decideByAll(query, places);
@@ -197,7 +196,7 @@ function warnOfUnfit(policies: readonly CompiledPolicy[]): void {
   );
 }
 
-/** Whether units of each policy can be spent later than they are charged. With thresholds, units charged ahead would be reported too early. */
+/** Whether units of each policy can be spent later than they are charged. */
 function canBeSliced({ policies }: PolicySet): boolean {
-  return policies.length > 0 && policies.every(({ traits, thresholds }) => traits.slices && !thresholds);
+  return policies.length > 0 && policies.every(({ traits }) => traits.slices);
 }

@@ -117,7 +117,6 @@ export class WatchedKeys {
     });
   }
 
-  /** Forgets keys without recent demand. */
   readonly #clean = (): void => {
     this.#cleaner = undefined;
     const now = performance.now();

@@ -1,10 +1,10 @@
 import { algorithms, DEFAULT_ALGORITHM, type AnyKernel, type Kernel } from '../../../algorithms/index.js';
+import type { Feature } from '../../../features/feature.js';
 import { FEATURES } from '../../../features/features.js';
 import { luaFiles } from '../lua-files.js';
 import { assemble, type Script, type ScriptName, type ScriptPart } from '../scripts.js';
 import type { Announcement } from '../../../contract/announcement.js';
 
-/** A purpose for which scripts are run. */
 export interface Use {
   /** The name for people: decisions, a limiter, an algorithm, or a command of the command line. */
   readonly name: string;
@@ -22,15 +22,9 @@ export interface Features {
   readonly publishes: boolean;
   readonly recordsChanges: boolean;
   readonly countsTraffic: boolean;
-  readonly streamsThresholds: boolean;
+  /** Whether features write what happens to streams. */
+  readonly streams: boolean;
 }
-
-const ALL_FEATURES: Features = {
-  publishes: true,
-  recordsChanges: true,
-  countsTraffic: true,
-  streamsThresholds: true,
-};
 
 /**
  * For each command of the scripts, the arguments after the key with which the command neither reads nor writes data if the key does not
@@ -110,7 +104,7 @@ export function possibleUses(): Use[] {
       isEssential: false,
       scripts: [...decisions([], [feature.name]), ...changesByHand(feature)],
     })),
-    ...usesAside(ALL_FEATURES),
+    ...usesAside({}),
   ];
 }
 
@@ -134,16 +128,17 @@ function changesByHand({ byHand }: (typeof CHANGED_BY_HAND)[number]): Script[] {
   return byHand.scripts.map((name) => assemble(name));
 }
 
-/** The stream of crossings: its writers, and its readers. */
-const STREAM_OF_THRESHOLDS: Use = {
-  name: "`thresholds: 'stream'`",
-  isEssential: false,
-  scripts: [assemble('evaluate', [DEFAULT_ALGORITHM as Kernel], ['thresholds']), assemble('read-crossings')],
-};
+/** The stream of a feature, if it has one: its writers, and its readers. */
+function streamOf({ name, streamOption, scripts = [] }: Feature): Use[] {
+  if (streamOption === undefined) return [];
+  const writer = assemble('evaluate', [DEFAULT_ALGORITHM as Kernel], [name]);
+  const readers = scripts.map((script) => assemble(script));
+  return [{ name: `\`${streamOption}\``, isEssential: false, scripts: [writer, ...readers] }];
+}
 
 /** Uses for operators, on which limits do not depend. @param limiters the limiters that have the uses, or all that are possible */
-function usesAside(features: Features, limiters?: readonly Announcement[]): Use[] {
-  const { publishes, recordsChanges, countsTraffic, streamsThresholds } = features;
+function usesAside(features: Partial<Features>, limiters?: readonly Announcement[]): Use[] {
+  const { publishes = true, recordsChanges = true, countsTraffic = true, streams = true } = features;
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => assemble(script)) }] : [];
   return [
@@ -156,6 +151,6 @@ function usesAside(features: Features, limiters?: readonly Announcement[]): Use[
       ),
     ),
     ...use(countsTraffic, '`headgate top`', 'count'),
-    ...(streamsThresholds ? [STREAM_OF_THRESHOLDS] : []),
+    ...(streams ? FEATURES.flatMap(streamOf) : []),
   ];
 }

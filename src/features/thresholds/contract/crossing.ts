@@ -23,3 +23,13 @@ export interface Crossing extends Pick<ThresholdEvent, 'used' | 'limit' | 'reset
   /** The threshold in thousandths. */
   readonly level: number;
 }
+
+export interface ThresholdRules {
+  /** Receives each crossing of a threshold that a store reports. */
+  readonly onThreshold?: ((event: ThresholdEvent) => void) | undefined;
+}
+
+export interface ThresholdReply {
+  /** The thresholds that the charge crossed. The store has passed them to `PolicySet.onThreshold`. */
+  readonly crossings?: readonly Crossing[];
+}

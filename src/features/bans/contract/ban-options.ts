@@ -1,6 +1,6 @@
-import { checkDimension, DEFAULT_DIMENSION } from './key.js';
-import { toText, type Duration } from '../common/duration.js';
-import { invalidOption } from '../common/errors.js';
+import { checkDimension, DEFAULT_DIMENSION } from '../../../contract/key.js';
+import { toText, type Duration } from '../../../common/duration.js';
+import { invalidOption } from '../../../common/errors.js';
 import {
   boolean,
   checkOptionsOf,
@@ -9,8 +9,8 @@ import {
   number,
   optional,
   type OptionTable,
-} from '../common/options.js';
-import type { ChangeNoteOptions } from './change-note.js';
+} from '../../../common/options.js';
+import type { ChangeNote, ChangeNoteOptions } from '../../../contract/change-note.js';
 
 /** Integers for both stores, in the order in which `ban.lua` reads them. */
 export interface CompiledBan {
@@ -92,4 +92,49 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
 export function banText({ after, within, first, factor, max }: CompiledBan): string {
   const often = after === 0 ? 'by hand' : `after ${after} denials within ${toText(within)}`;
   return `ban ${often} for ${toText(first)}, factor ${factor / 1000}, max ${toText(max)}`;
+}
+
+export interface BanRules<Set> {
+  /** The ban options, or undefined if the limiter never bans. */
+  readonly ban?: CompiledBan | undefined;
+  /** Set if a ban by denials forgets charges of the banned key, in the step that begins the ban: those in these policies, which may grow in number. */
+  readonly freshBans?: { readonly charges: Set } | undefined;
+}
+
+export interface BanReply {
+  /**
+   * 0 if the key is not banned. Above 0: the ms that the key is still banned for; nothing was charged. Below 0: the denial started a
+   * ban of as many ms.
+   */
+  readonly ban: number;
+}
+
+/** The bans of a limiter as a store may show them to operators. */
+export interface BanAnnouncement {
+  /** The ban options, or undefined if the limiter never bans. */
+  readonly ban: CompiledBan | undefined;
+  /** The dimension whose key is banned. */
+  readonly banBy: string;
+}
+
+/** The bans of a limiter as published for operators. */
+export interface PublishedBans {
+  /** `null` if the limiter never checks for bans. */
+  readonly ban: CompiledBan | null;
+  /** The dimension of bans. Absent for the default one. */
+  readonly banBy?: string;
+}
+
+export function publishedBans({ ban, banBy }: BanAnnouncement): PublishedBans {
+  return { ban: ban ?? null, ...(ban && banBy !== DEFAULT_DIMENSION && { banBy }) };
+}
+
+export interface BanStore<Subject> {
+  /**
+   * Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note for operators. The administration passes
+   * a duration below 0 to end only the ban: denials, and the growth of bans, stay.
+   *
+   * @param isLogged as in `reset`
+   */
+  ban(subject: Subject, duration: number, note?: ChangeNote, isLogged?: boolean): void | Promise<void>;
 }

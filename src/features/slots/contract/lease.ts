@@ -1,0 +1,22 @@
+import type { Costs } from '../../../contract/costs.js';
+import type { MaybePromise, Subject } from '../../../contract/policy-set.js';
+
+export interface SlotQuery {
+  /** A unique name for the slots of concurrency policies that the query takes. Empty for a set without concurrency policies. */
+  readonly lease: string;
+}
+
+/** An action on the concurrency slots that a query took. */
+export interface LeaseChange extends Subject, Costs {
+  /** The `lease` of the query. */
+  readonly lease: string;
+  /** Whether to give the slots back, or to hold them for another full lease. */
+  readonly action: 'release' | 'renew';
+  /** The substitute behind the answer: see `Reply.degraded`. Only the guard can change its own slots. */
+  readonly degraded: 'local' | 'allow' | 'deny' | undefined;
+}
+
+export interface SlotStore {
+  /** Releases or renews concurrency slots. @returns false if they were no longer held, in which case nothing changes */
+  lease(change: LeaseChange): MaybePromise<boolean>;
+}
