@@ -6,13 +6,21 @@ import { tenantDimension } from '../../contract/shares.js';
 /** A key with its dimension, as `partTextOf` takes them. */
 export type CountedPlace = readonly [dimension: string, key: string];
 
+type CountedSet = CountedDecision['set'];
+
 /** The key of the deciding policy or of the ban, and its dimension. Of a shared policy, it is the tenant's. */
-export function decidingKey(decision: CountedDecision): CountedPlace {
-  const { policy, policies, reason, key, set, subject } = decision;
+export function decidingKey(
+  { policy, policies, reason, key }: CountedDecision,
+  set: CountedSet,
+  subject: CountedDecision['subject'],
+): CountedPlace {
   if (policy !== undefined) {
     // Usually the first policy decides.
     const at = policies[0]!.name === policy ? 0 : policies.findIndex(({ name }) => name === policy);
-    return keyOfPolicy(decision, at, policies[at]!.key);
+    const limitKey = policies[at]!.key;
+    return typeof subject.key === 'string'
+      ? [set.policies[at]!.by, limitKey]
+      : keyOfPolicy(set, subject.key, at, limitKey);
   }
   const { names = [DEFAULT_DIMENSION], banBy = DEFAULT_DIMENSION } = set.dimensions ?? {};
   const at = reason === 'banned' ? Math.max(0, names.indexOf(banBy)) : 0;
@@ -20,15 +28,17 @@ export function decidingKey(decision: CountedDecision): CountedPlace {
 }
 
 /** The keys of the other dimensions. A tenant has one key, however many policies count it, so that its requests add up. */
-export function otherKeys(decision: CountedDecision, [deciding]: CountedPlace): CountedPlace[] {
-  const { set, subject } = decision;
-  if (typeof subject.key === 'string') return [];
+export function otherKeys(
+  set: CountedSet,
+  keys: readonly string[],
+  [deciding]: CountedPlace,
+): CountedPlace[] {
   const counted = new Set([ownDimension(deciding)]);
   const places: CountedPlace[] = [];
   for (const [i, { by, isHidden }] of set.policies.entries()) {
-    const key = subject.key[set.dimensions!.names.indexOf(by)];
+    const key = keys[set.dimensions!.names.indexOf(by)];
     if (isHidden || key === undefined) continue;
-    const place = keyOfPolicy(decision, i, key);
+    const place = keyOfPolicy(set, keys, i, key);
     const dimension = ownDimension(place[0]);
     if (counted.has(dimension)) continue;
     counted.add(dimension);
@@ -40,22 +50,15 @@ export function otherKeys(decision: CountedDecision, [deciding]: CountedPlace): 
 /** The dimension of a key itself: of a tenant, without that of the limit. */
 export const ownDimension = (dimension: string): string => dimension.slice(dimension.indexOf('/') + 1);
 
-/** @param limitKey the key by which the policy counts */
-function keyOfPolicy(decision: CountedDecision, at: number, limitKey: string): CountedPlace {
-  const { by, share } = decision.set.policies[at]!;
+/**
+ * The key of the tenant of a shared policy, with the key of the limit before it. Requests without a tenant are counted by the limit's key alone.
+ *
+ * @param limitKey the key by which the policy counts
+ */
+function keyOfPolicy(set: CountedSet, keys: readonly string[], at: number, limitKey: string): CountedPlace {
+  const { by, share } = set.policies[at]!;
   if (share === undefined) return [by, limitKey];
   const dimension = tenantDimension(by, share);
-  const tenant = tenantOf(decision, dimension, limitKey);
-  return tenant ? [dimension, tenant] : [by, limitKey];
-}
-
-/** The tenant of a shared policy, with the key of the limit before it. Requests without a tenant are counted by the limit's key alone. */
-function tenantOf(
-  { set, subject }: CountedDecision,
-  dimension: string,
-  limitKey: string,
-): string | undefined {
-  const at = set.dimensions?.names.indexOf(dimension) ?? -1;
-  const tenant = typeof subject.key === 'string' ? undefined : subject.key[at];
-  return tenant ? `${limitKey.length}:${limitKey}${tenant}` : undefined;
+  const tenant = keys[set.dimensions?.names.indexOf(dimension) ?? -1];
+  return tenant ? [dimension, `${limitKey.length}:${limitKey}${tenant}`] : [by, limitKey];
 }

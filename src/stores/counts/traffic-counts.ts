@@ -76,13 +76,13 @@ export class LimiterCounts {
 
   /** Counts a decision. @param times the number of decisions that it represents for its key, or 0 if its key is not counted */
   add(decision: CountedDecision, times: number): void {
-    const { allowed, policies, reason, degraded } = decision;
+    const { allowed, policies, reason, degraded, set, subject } = decision;
     if (allowed) this.#admitted++;
     else this.#denied++;
     if (degraded) this.#degraded++;
-    const isWait = isOfWait(reason);
+    const isWait = ENDS_OF_WAITS.has(reason);
     if (!degraded && !isWait && (reason === undefined || decision.policy !== undefined))
-      this.use.add(decision, times > 0);
+      this.use.add(decision, set, subject, times > 0);
     let isOfPolicy = false;
     for (let i = 0; i < policies.length && !isWait; i++) {
       const { name, allowed: admits } = policies[i]!;
@@ -94,20 +94,32 @@ export class LimiterCounts {
     if (!allowed && !isOfPolicy && reason !== undefined) increment(this.#reasons, reason);
     if (times === 0) return;
     this.#counted[allowed ? 0 : 1] += times;
-    const deciding = decidingKey(decision);
+    const deciding = decidingKey(decision, set, subject);
     this.#addKey(decision, times, deciding);
-    if (typeof decision.subject.key === 'string') return;
-    for (const place of otherKeys(decision, deciding)) this.#addKey(decision, times, place, deciding);
+    if (typeof subject.key === 'string') return;
+    for (const place of otherKeys(set, subject.key, deciding)) this.#addKey(decision, times, place, deciding);
   }
 
   /** Counts a decision for a key. @param deciding the key that decided, if it is another one */
-  #addKey(decision: CountedDecision, times: number, place: CountedPlace, deciding?: CountedPlace): void {
-    const own = this.#countsOf(place, deciding !== undefined);
-    if (!own) return;
-    const { allowed, reason } = decision;
+  #addKey(
+    { allowed, reason, policy }: CountedDecision,
+    times: number,
+    [dimension, key]: CountedPlace,
+    deciding?: CountedPlace,
+  ): void {
+    let ofDimension = this.#keys.get(dimension);
+    if (!ofDimension) this.#keys.set(dimension, (ofDimension = new Map<string, KeyCounts>()));
+    let own = ofDimension.get(key);
+    if (!own) {
+      // Keys that decide always have room, however many keys of other dimensions a client sends.
+      if ((deciding ? this.#otherKeyCount : this.#keyCount) >= MAX_KEYS) return;
+      if (deciding) this.#otherKeyCount++;
+      else this.#keyCount++;
+      ofDimension.set(key, (own = { counts: [0, 0], ownDenials: 0 }));
+    }
     own.counts[allowed ? 0 : 1] += times;
     if (allowed) return;
-    const denying = isOfWait(reason) ? undefined : decision.policy;
+    const denying = ENDS_OF_WAITS.has(reason) ? undefined : policy;
     const cause = causeOf(denying, reason);
     if (deciding === undefined) {
       own.ownDenials += times;
@@ -121,19 +133,6 @@ export class LimiterCounts {
       ? (own.otherCauses ??= new Map<string, number>())
       : (own.causes ??= new Map<string, number>());
     causes.set(cause, (causes.get(cause) ?? 0) + times);
-  }
-
-  #countsOf([dimension, key]: CountedPlace, isOther: boolean): KeyCounts | undefined {
-    let ofDimension = this.#keys.get(dimension);
-    if (!ofDimension) this.#keys.set(dimension, (ofDimension = new Map<string, KeyCounts>()));
-    let own = ofDimension.get(key);
-    if (own) return own;
-    // Keys that decide always have room, however many keys of other dimensions a client sends.
-    if (isOther ? this.#otherKeyCount >= MAX_KEYS : this.#keyCount >= MAX_KEYS) return undefined;
-    if (isOther) this.#otherKeyCount++;
-    else this.#keyCount++;
-    ofDimension.set(key, (own = { counts: [0, 0], ownDenials: 0 }));
-    return own;
   }
 
   summary(name: string, text: KeyText): CountedLimiter {
@@ -185,9 +184,12 @@ export class LimiterCounts {
   }
 }
 
-/** Whether a wait ended without an admission. The policies may admit such a request. */
-const isOfWait = (reason: CountedDecision['reason']): boolean =>
-  reason === 'wait-timeout' || reason === 'queue-full' || reason === 'aborted';
+/** The reasons for the end of a wait without an admission. The policies may admit such a request. */
+const ENDS_OF_WAITS: ReadonlySet<CountedDecision['reason']> = new Set([
+  'wait-timeout',
+  'queue-full',
+  'aborted',
+]);
 
 const total = ([admitted, denied]: CountedKey): number => admitted + denied;
 
