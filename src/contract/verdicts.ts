@@ -91,10 +91,10 @@ export function nextWait(wait: number, attempts: boolean): number {
 /** The time until every policy, also after charging the attempt, admits the same cost. Undefined if never. */
 export function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number | undefined {
   let longest = 0;
-  for (let i = 0; i < countOf(verdicts); i++) {
+  for (let i = 0; EACH * i < verdicts.length; i++) {
     const { shadow, attempts } = policies[i]!;
     if (shadow) continue;
-    const wait = nextWait(waitOf(verdicts, i), attempts);
+    const wait = nextWait(verdicts[EACH * i]!, attempts);
     if (wait === NEVER) return undefined;
     longest = Math.max(longest, wait);
   }
@@ -104,9 +104,8 @@ export function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verd
 /** The longest time for which a policy holds the request, ms. */
 export function delayOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number {
   let delay = 0;
-  for (let i = 0; i < countOf(verdicts); i++) {
-    if (!policies[i]!.shadow) delay = Math.max(delay, NEVER - waitOf(verdicts, i));
-  }
+  for (let i = 0; EACH * i < verdicts.length; i++)
+    if (!policies[i]!.shadow) delay = Math.max(delay, NEVER - verdicts[EACH * i]!);
   return delay;
 }
 

@@ -231,7 +231,6 @@ export class Flow<Req extends object, Res> {
   async #later(decision: Promise<Made>, req: Req, res: Res): Promise<Outcome> {
     try {
       const outcome = this.#proceed(await decision, req, res, this.#framework.trail(req));
-      // A further await would cost each request a turn of the microtasks.
       return typeof outcome === 'string' ? outcome : await outcome;
     } catch (error) {
       return this.#fail(error, res);
