@@ -40,6 +40,6 @@ export type CountedDecision = Decision & {
 export interface Announced {
   /** Ends the announcement. */
   withdraw(): void;
-  /** Receives each decision of the limiter. Absent if the store does not count decisions. */
+  /** Receives each decision of the limiter. Absent while the store does not count decisions. */
   readonly count?: ((decision: CountedDecision) => void) | undefined;
 }

@@ -67,8 +67,9 @@ export function withPolicies(
   base: PolicySet,
   policies: readonly CompiledPolicy[],
   by: Omit<Dimensions, 'names'>,
+  change?: Pick<PolicySet, 'tier'>,
 ): PolicySet {
-  return Object.freeze({ ...base, policies, dimensions: dimensionsOf(policies, base.ban, by) });
+  return Object.freeze({ ...base, ...change, policies, dimensions: dimensionsOf(policies, base.ban, by) });
 }
 
 /** The policies of a limiter, each state only once. */

@@ -88,6 +88,27 @@ export function nextWait(wait: number, attempts: boolean): number {
   return attempts ? NEVER - wait : 0;
 }
 
+/** The time until every policy, also after charging the attempt, admits the same cost. Undefined if never. */
+export function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number | undefined {
+  let longest = 0;
+  for (let i = 0; EACH * i < verdicts.length; i++) {
+    const { shadow, attempts } = policies[i]!;
+    if (shadow) continue;
+    const wait = nextWait(verdicts[EACH * i]!, attempts);
+    if (wait === NEVER) return undefined;
+    longest = Math.max(longest, wait);
+  }
+  return longest;
+}
+
+/** The longest time for which a policy holds the request, ms. */
+export function delayOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number {
+  let delay = 0;
+  for (let i = 0; EACH * i < verdicts.length; i++)
+    if (!policies[i]!.shadow) delay = Math.max(delay, NEVER - verdicts[EACH * i]!);
+  return delay;
+}
+
 /** The same verdicts, but a request that is admitted for a later turn is denied until then. */
 export function withoutTurns(verdicts: Verdicts): number[] {
   return verdicts.map((value, at) => (at % EACH === 0 && value < NEVER ? NEVER - value : value));

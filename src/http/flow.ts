@@ -230,8 +230,8 @@ export class Flow<Req extends object, Res> {
 
   async #later(decision: Promise<Made>, req: Req, res: Res): Promise<Outcome> {
     try {
-      const made = await decision;
-      return await this.#proceed(made, req, res, this.#framework.trail(req));
+      const outcome = this.#proceed(await decision, req, res, this.#framework.trail(req));
+      return typeof outcome === 'string' ? outcome : await outcome;
     } catch (error) {
       return this.#fail(error, res);
     }

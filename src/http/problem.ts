@@ -1,5 +1,5 @@
 import type { LimiterDecision } from '../limiter/decision.js';
-import { textsOf, type HeaderTexts } from './header-texts.js';
+import { textsOf } from './header-texts.js';
 
 /** The media type of problem details (RFC 9457). */
 export const PROBLEM_TYPE = 'application/problem+json';
@@ -7,13 +7,16 @@ export const PROBLEM_TYPE = 'application/problem+json';
 /** The status of a denial. `quota` is the user's `statusCode` for an exceeded quota. */
 export function statusOf(decision: LimiterDecision, quota: number): number {
   if (decision.reason === 'deny-listed') return 403;
-  return isOurs(decision) ? 503 : quota;
+  return OURS.has(decision.reason) ? 503 : quota;
 }
 
-/** Whether the service is the cause, and not the client: the store is down or full, or too many requests wait. */
-function isOurs({ reason }: LimiterDecision): boolean {
-  return /^(store-error|store-full|process-late|queue-full)$/.test(reason ?? '');
-}
+/** The reasons whose cause is the service, and not the client: the store is down or full, or too many requests wait. */
+const OURS: ReadonlySet<LimiterDecision['reason']> = new Set([
+  'store-error',
+  'store-full',
+  'process-late',
+  'queue-full',
+]);
 
 const REGISTRY = 'https://iana.org/assignments/http-problem-types';
 
@@ -25,7 +28,8 @@ const REGISTRY = 'https://iana.org/assignments/http-problem-types';
 export function problemOf(decision: LimiterDecision, status: number, texts = textsOf(decision.set)): string {
   if (decision.reason === 'deny-listed')
     return `{"type":"about:blank","title":"Forbidden","status":${status}}`;
-  if (isOurs(decision)) return head('temporary-reduced-capacity', 'Temporary Reduced Capacity', status) + '}';
+  if (OURS.has(decision.reason))
+    return head('temporary-reduced-capacity', 'Temporary Reduced Capacity', status) + '}';
   const start =
     decision.reason === 'banned'
       ? head('abnormal-usage-detected', 'Abnormal Usage Detected', status)
@@ -34,17 +38,12 @@ export function problemOf(decision: LimiterDecision, status: number, texts = tex
     decision.reason === 'cost-exceeds-capacity'
       ? ',"detail":"The request costs more than the policy ever admits at once."'
       : '';
-  return `${start}${detail},"violated-policies":[${violated(decision, texts)}]}`;
+  let violated = '';
+  for (const i of texts.enforced)
+    if (decision.policies[i]?.allowed === false) violated += (violated && ',') + texts.names[i]!;
+  return `${start}${detail},"violated-policies":[${violated}]}`;
 }
 
 function head(type: string, title: string, status: number): string {
   return `{"type":"${REGISTRY}#${type}","title":"${title}","status":${status}`;
-}
-
-function violated(decision: LimiterDecision, { enforced, names }: HeaderTexts): string {
-  let list = '';
-  for (const i of enforced) {
-    if (decision.policies[i]?.allowed === false) list += list === '' ? names[i]! : `,${names[i]}`;
-  }
-  return list;
 }

@@ -163,7 +163,8 @@ function quotaOf(decision: LimiterDecision, texts: HeaderTexts): QuotaItem | und
   const noRoom = reason === 'queue-full' || reason === 'store-full';
   if (noRoom && !decision.allowed) return { allowed: false, limit, remaining, resetMs: retryAfterMs };
   const isWaitedFor = !verdict.allowed && verdict.retryAfterMs !== undefined;
-  const resetMs = isWaitedFor ? Math.max(...quotas.map((i) => decision.nextWaitOf(i))) : verdict.resetAfterMs;
+  let resetMs = isWaitedFor ? 0 : verdict.resetAfterMs;
+  if (isWaitedFor) for (const i of quotas) resetMs = Math.max(resetMs, decision.nextWaitOf(i));
   return { allowed: verdict.allowed, limit: share, remaining, resetMs };
 }
 

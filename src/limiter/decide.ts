@@ -294,7 +294,7 @@ export class Decider {
       this.reports.report(decision, atOnce, query);
     if (query.lease !== '' && decision.units.some((units) => units > 0))
       this.slots.take(query, decision.policies);
-    if (isReported && this.reports.count && !query.peek) this.reports.count(decision);
+    if (isReported && !query.peek) this.reports.announced?.count?.(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.reports.warnOfCost(decision);
     return decision;
   }

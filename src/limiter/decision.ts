@@ -8,8 +8,10 @@ import { mayDelay, type PolicySet, type Query } from '../contract/store.js';
 import {
   admits,
   countOf,
+  delayOf,
   nextWait,
   remainingOf,
+  retryAfterOf,
   soleVerdict,
   verdictOf,
   waitOf,
@@ -18,7 +20,6 @@ import {
 } from '../contract/verdicts.js';
 import { banWait } from '../features/bans/ban-steps.js';
 import { limitedSet } from './overrides/limited-set.js';
-import { delayOf, retryAfterOf } from './decision-times.js';
 import { deciderOf } from './deciding-policy.js';
 
 /** A decision in place of the policies' decision. */
@@ -266,7 +267,7 @@ export function conclude(query: Asked, answer: Reply, shadow: boolean, ruling?: 
     retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
     resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, reply.ban && (other?.retryAfterMs ?? 0)),
     delayMs: allowed && !shadow && mayDelay(set) ? delayOf(policies, reply.verdicts) : 0,
-    reason: other ? other.reason : denies ? reasonOf(verdict, reply, sharedAt(shared, decider)) : undefined,
+    reason: other ? other.reason : denies ? reasonOf(verdict, reply, shared, decider) : undefined,
   });
   // The compiler cannot check the combination of reason and wait. A test of every reason does.
   return decision as LimiterDecision;
@@ -291,11 +292,6 @@ function rulingOf(set: PolicySet, reply: Reply): Ruling | undefined {
   return { allowed: false, reason: 'banned', retryAfterMs: banWait(set, reply) };
 }
 
-/** A function of its own, because V8 allocates a closure's context at each entry of a function. */
-function sharedAt(shared: readonly SharedPolicy[], decider: number): SharedPolicy | undefined {
-  return shared.find(({ policy }) => policy === decider);
-}
-
 /** Adds the tenant's share to the verdict on a shared policy. The verdict on its pool contains it as `remaining`. */
 function addShare(list: Verdict[], { policy, pool }: SharedPolicy, { verdicts }: Reply): void {
   const verdict = list[policy];
@@ -306,8 +302,14 @@ function addShare(list: Verdict[], { policy, pool }: SharedPolicy, { verdicts }:
   list[policy] = { name, key, allowed, limit, remaining, retryAfterMs, resetAfterMs, share };
 }
 
-/** @param shared set if the limit of the deciding policy is shared. The verdict on its pool denies if only the share is exceeded */
-function reasonOf(denial: Verdict, { verdicts }: Reply, shared: SharedPolicy | undefined): Reason {
-  if (shared && !admits(waitOf(verdicts, shared.pool))) return 'fair-share';
+/** The verdict on the pool of a shared policy denies if only the tenant's share is exceeded. */
+function reasonOf(
+  denial: Verdict,
+  { verdicts }: Reply,
+  shared: readonly SharedPolicy[],
+  decider: number,
+): Reason {
+  for (const { policy, pool } of shared)
+    if (policy === decider && !admits(waitOf(verdicts, pool))) return 'fair-share';
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
 }

@@ -36,13 +36,12 @@ const REASONS: Readonly<Record<string, GaveUp>> = {
 /** Reports the limiter and its decisions: to operators, to subscribers, and mistakes as warnings. */
 export class Reports {
   readonly onDecision: CheckedOptions['onDecision'];
-  /** Receives each decision, for the command line. */
-  count: Announced['count'];
+  /** The store's handle, which receives each decision for operators. */
+  announced: Announced | undefined;
   readonly #limiter: string;
   readonly #shadow: boolean;
   readonly #embedded: boolean;
   readonly #warn: CheckedOptions['warn'];
-  #announced: Announced | undefined;
 
   constructor({ set, shadow, source, onDecision, warn }: CheckedOptions) {
     this.#limiter = set.name;
@@ -54,12 +53,11 @@ export class Reports {
 
   /** Announces the limiter to the store, for operators. */
   announceTo(store: Store, announcement: Announcement): void {
-    this.#announced = store.announce?.(announcement);
-    this.count = this.#announced?.count;
+    this.announced = store.announce?.(announcement);
   }
 
   withdraw(): void {
-    this.#announced?.withdraw();
+    this.announced?.withdraw();
   }
 
   /**
@@ -95,7 +93,7 @@ export class Reports {
   /** Reports a decision that `decide` left unreported, at the end of the request's wait. @param waitedMs the length of the wait, ms */
   reportWait(decision: LimiterDecision, waitedMs: number): void {
     if (decision.reason === 'disabled') return;
-    if (decision.cost > 0) this.count?.(decision);
+    if (decision.cost > 0) this.announced?.count?.(decision);
     this.report(decision, false, { waitedMs });
   }
 }

@@ -30,7 +30,7 @@ export class Tiers {
   constructor(given: unknown, base: PolicySet, by: Omit<Dimensions, 'names'>, areNeeded: boolean) {
     this.#base = base;
     const policies = given === undefined ? [] : namedPolicies(given);
-    this.sets = new Map(policies.map(([tier, own]) => [tier, withPolicies({ ...base, tier }, own, by)]));
+    this.sets = new Map(policies.map(([tier, own]) => [tier, withPolicies(base, own, by, { tier })]));
     this.areNeeded = areNeeded;
     const all = distinct(this.all.flatMap((set) => set.policies));
     this.everything = this.sets.size > 0 ? withPolicies(base, all, by) : base;

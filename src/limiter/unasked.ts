@@ -32,7 +32,7 @@ export class Unasked {
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
     const decision = conclude(query, reply, shadow, { allowed, reason, retryAfterMs });
-    this.#reports.count?.(decision);
+    this.#reports.announced?.count?.(decision);
     this.#reports.report(decision, false);
     return decision;
   }

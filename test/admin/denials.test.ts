@@ -162,7 +162,7 @@ describe('counts: false', () => {
     for (const store of stores) {
       const limiter = createLimiter({ name: 'api', store, limit: 1, window: '1h' });
       const { reports } = limiter.internals.decider;
-      expect(reports.count).to.equal(undefined);
+      expect(reports.announced!.count).to.equal(undefined);
       expect((await createAdmin(store).traffic()).limiters).to.deep.equal([]);
       await limiter.close();
       await store.close?.();

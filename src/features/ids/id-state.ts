@@ -68,8 +68,8 @@ export function claims(places: readonly Place[], change: ChargeChange, now: numb
 }
 
 /** The time up to which a charge may be returned, ms since the epoch. */
-function endOf(places: readonly Place[], { policies, ...set }: PolicySet, now: number): number {
-  const life = Math.max(idLifeOf({ ...set, policies }), ...policies.map((policy) => policy.life));
+function endOf(places: readonly Place[], set: PolicySet, now: number): number {
+  const life = Math.max(idLifeOf(set), ...set.policies.map((policy) => policy.life));
   const ends = places.flatMap(({ columns, row }) => columns.map((column) => column.until(row)));
   return Math.max(now + life, ...ends);
 }

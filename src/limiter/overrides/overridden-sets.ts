@@ -207,7 +207,7 @@ export class OverriddenSets {
       const changes = this.#changesOf(set, json, by);
       if (!changes) {
         const tier = tierOf(changeIn(json));
-        return withPolicies({ ...set, tier }, tiers.of(tier).policies, scope.by);
+        return withPolicies(set, tiers.of(tier).policies, scope.by, { tier });
       }
       const isFixed = by === undefined || limitDimension(by) === undefined;
       const policies = visiblePolicies(set.policies).flatMap((policy) => {

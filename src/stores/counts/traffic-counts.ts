@@ -1,6 +1,7 @@
 import type { CountedDecision } from '../../contract/announcement.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { tenantDimension } from '../../contract/shares.js';
 import { partTextOf, type KeyText } from '../keys.js';
-import { decidingKey, otherKeys, ownDimension, type CountedPlace } from './counted-key.js';
 import { causeOf } from './denials.js';
 import { UseHistogram, type UsedKeys } from './use-histogram.js';
 
@@ -26,6 +27,11 @@ export type CountedKey = [
 
 /** The waiting requests and the slots of a key, with the longest time of each, ms. */
 export type CountedQueue = readonly [waiting: number, waitedMs: number, slots: number, heldMs: number];
+
+/** A key with its dimension, as `partTextOf` takes them. */
+type CountedPlace = readonly [dimension: string, key: string];
+
+type CountedSet = CountedDecision['set'];
 
 interface KeyCounts {
   readonly counts: CountedKey;
@@ -76,13 +82,13 @@ export class LimiterCounts {
 
   /** Counts a decision. @param times the number of decisions that it represents for its key, or 0 if its key is not counted */
   add(decision: CountedDecision, times: number): void {
-    const { allowed, policies, reason, degraded } = decision;
+    const { allowed, policies, reason, degraded, set, subject } = decision;
     if (allowed) this.#admitted++;
     else this.#denied++;
     if (degraded) this.#degraded++;
-    const isWait = isOfWait(reason);
+    const isWait = ENDS_OF_WAITS.has(reason);
     if (!degraded && !isWait && (reason === undefined || decision.policy !== undefined))
-      this.use.add(decision, times > 0);
+      this.use.add(decision, set, subject, times > 0);
     let isOfPolicy = false;
     for (let i = 0; i < policies.length && !isWait; i++) {
       const { name, allowed: admits } = policies[i]!;
@@ -94,20 +100,32 @@ export class LimiterCounts {
     if (!allowed && !isOfPolicy && reason !== undefined) increment(this.#reasons, reason);
     if (times === 0) return;
     this.#counted[allowed ? 0 : 1] += times;
-    const deciding = decidingKey(decision);
+    const deciding = decidingKey(decision, set, subject);
     this.#addKey(decision, times, deciding);
-    if (typeof decision.subject.key === 'string') return;
-    for (const place of otherKeys(decision, deciding)) this.#addKey(decision, times, place, deciding);
+    if (typeof subject.key === 'string') return;
+    for (const place of otherKeys(set, subject.key, deciding)) this.#addKey(decision, times, place, deciding);
   }
 
   /** Counts a decision for a key. @param deciding the key that decided, if it is another one */
-  #addKey(decision: CountedDecision, times: number, place: CountedPlace, deciding?: CountedPlace): void {
-    const own = this.#countsOf(place, deciding !== undefined);
-    if (!own) return;
-    const { allowed, reason } = decision;
+  #addKey(
+    { allowed, reason, policy }: CountedDecision,
+    times: number,
+    [dimension, key]: CountedPlace,
+    deciding?: CountedPlace,
+  ): void {
+    let ofDimension = this.#keys.get(dimension);
+    if (!ofDimension) this.#keys.set(dimension, (ofDimension = new Map<string, KeyCounts>()));
+    let own = ofDimension.get(key);
+    if (!own) {
+      // Keys that decide always have room, however many keys of other dimensions a client sends.
+      if ((deciding ? this.#otherKeyCount : this.#keyCount) >= MAX_KEYS) return;
+      if (deciding) this.#otherKeyCount++;
+      else this.#keyCount++;
+      ofDimension.set(key, (own = { counts: [0, 0], ownDenials: 0 }));
+    }
     own.counts[allowed ? 0 : 1] += times;
     if (allowed) return;
-    const denying = isOfWait(reason) ? undefined : decision.policy;
+    const denying = ENDS_OF_WAITS.has(reason) ? undefined : policy;
     const cause = causeOf(denying, reason);
     if (deciding === undefined) {
       own.ownDenials += times;
@@ -121,19 +139,6 @@ export class LimiterCounts {
       ? (own.otherCauses ??= new Map<string, number>())
       : (own.causes ??= new Map<string, number>());
     causes.set(cause, (causes.get(cause) ?? 0) + times);
-  }
-
-  #countsOf([dimension, key]: CountedPlace, isOther: boolean): KeyCounts | undefined {
-    let ofDimension = this.#keys.get(dimension);
-    if (!ofDimension) this.#keys.set(dimension, (ofDimension = new Map<string, KeyCounts>()));
-    let own = ofDimension.get(key);
-    if (own) return own;
-    // Keys that decide always have room, however many keys of other dimensions a client sends.
-    if (isOther ? this.#otherKeyCount >= MAX_KEYS : this.#keyCount >= MAX_KEYS) return undefined;
-    if (isOther) this.#otherKeyCount++;
-    else this.#keyCount++;
-    ofDimension.set(key, (own = { counts: [0, 0], ownDenials: 0 }));
-    return own;
   }
 
   summary(name: string, text: KeyText): CountedLimiter {
@@ -185,9 +190,63 @@ export class LimiterCounts {
   }
 }
 
-/** Whether a wait ended without an admission. The policies may admit such a request. */
-const isOfWait = (reason: CountedDecision['reason']): boolean =>
-  reason === 'wait-timeout' || reason === 'queue-full' || reason === 'aborted';
+/** The key of the deciding policy or of the ban, and its dimension. Of a shared policy, it is the tenant's. */
+function decidingKey(
+  { policy, policies, reason, key }: CountedDecision,
+  set: CountedSet,
+  subject: CountedDecision['subject'],
+): CountedPlace {
+  if (policy !== undefined) {
+    // Usually the first policy decides.
+    const at = policies[0]!.name === policy ? 0 : policies.findIndex(({ name }) => name === policy);
+    const limitKey = policies[at]!.key;
+    return typeof subject.key === 'string'
+      ? [set.policies[at]!.by, limitKey]
+      : keyOfPolicy(set, subject.key, at, limitKey);
+  }
+  const { names = [DEFAULT_DIMENSION], banBy = DEFAULT_DIMENSION } = set.dimensions ?? {};
+  const at = reason === 'banned' ? Math.max(0, names.indexOf(banBy)) : 0;
+  return [names[at] ?? DEFAULT_DIMENSION, typeof subject.key === 'string' ? key : (subject.key[at] ?? key)];
+}
+
+/** The keys of the other dimensions. A tenant has one key, however many policies count it, so that its requests add up. */
+function otherKeys(set: CountedSet, keys: readonly string[], [deciding]: CountedPlace): CountedPlace[] {
+  const counted = new Set([ownDimension(deciding)]);
+  const places: CountedPlace[] = [];
+  for (const [i, { by, isHidden }] of set.policies.entries()) {
+    const key = keys[set.dimensions!.names.indexOf(by)];
+    if (isHidden || key === undefined) continue;
+    const place = keyOfPolicy(set, keys, i, key);
+    const dimension = ownDimension(place[0]);
+    if (counted.has(dimension)) continue;
+    counted.add(dimension);
+    places.push(place);
+  }
+  return places;
+}
+
+/** The dimension of a key itself: of a tenant, without that of the limit. */
+const ownDimension = (dimension: string): string => dimension.slice(dimension.indexOf('/') + 1);
+
+/**
+ * The key of the tenant of a shared policy, with the key of the limit before it. Requests without a tenant are counted by the limit's key alone.
+ *
+ * @param limitKey the key by which the policy counts
+ */
+function keyOfPolicy(set: CountedSet, keys: readonly string[], at: number, limitKey: string): CountedPlace {
+  const { by, share } = set.policies[at]!;
+  if (share === undefined) return [by, limitKey];
+  const dimension = tenantDimension(by, share);
+  const tenant = keys[set.dimensions?.names.indexOf(dimension) ?? -1];
+  return tenant ? [dimension, `${limitKey.length}:${limitKey}${tenant}`] : [by, limitKey];
+}
+
+/** The reasons for the end of a wait without an admission. The policies may admit such a request. */
+const ENDS_OF_WAITS: ReadonlySet<CountedDecision['reason']> = new Set([
+  'wait-timeout',
+  'queue-full',
+  'aborted',
+]);
 
 const total = ([admitted, denied]: CountedKey): number => admitted + denied;
 

@@ -95,12 +95,6 @@ export class UsedKeys {
   }
 }
 
-const levelOf = (used: number, capacity: number): number => {
-  let level = -1;
-  while (level + 1 < LEVELS && used >= capacity * LEAST_USES[level + 1]!) level++;
-  return level;
-};
-
 interface PolicyUse {
   readonly levels: number[];
   units: number;
@@ -124,7 +118,12 @@ export class UseHistogram {
   }
 
   /** Counts the charges of an admission, or a denial. @param isSampled whether a use that rose to no other level is counted, too */
-  add({ allowed, policies, set, subject }: CountedDecision, isSampled: boolean): void {
+  add(
+    { allowed, policies }: CountedDecision,
+    set: CountedDecision['set'],
+    subject: CountedDecision['subject'],
+    isSampled: boolean,
+  ): void {
     if (subject.peek) return;
     for (let i = 0; i < policies.length && i < MAX_POLICIES; i++) {
       const { name, key, allowed: admits, remaining, resetAfterMs } = policies[i]!;
@@ -137,16 +136,17 @@ export class UseHistogram {
       if (admits && (!allowed || cost === 0)) continue;
       const own = this.#policies.get(name) ?? this.#begin(name);
       if (admits) own.units += cost;
-      const level = levelOf(used, capacity);
-      const isCrossing = admits && level >= 0 && used - cost < capacity * LEAST_USES[level]!;
-      if (!(isSampled || isCrossing) || (admits && level < 0)) continue;
+      const usedBefore = admits ? used - cost : used;
+      let from = -1;
+      while (from + 1 < LEVELS && usedBefore >= capacity * LEAST_USES[from + 1]!) from++;
+      let to = admits ? from : DENIED;
+      if (admits) while (to + 1 < LEVELS && used >= capacity * LEAST_USES[to + 1]!) to++;
+      const isCrossing = admits && to > from;
+      if (!(isSampled || isCrossing) || to < 0) continue;
       const ends = traits.endsAtOnce === true;
-      const rise = {
-        ...{ from: admits ? levelOf(used - cost, capacity) : level, to: admits ? level : DENIED },
-        ...{ windowMs: ends ? resetAfterMs : window, ends },
-      };
-      const before = this.#used.raise(own.keys, key, rise);
-      for (let each = before + 1; each <= rise.to; each++) own.levels[each]!++;
+      const windowMs = ends ? resetAfterMs : window;
+      const before = this.#used.raise(own.keys, key, { from, to, windowMs, ends });
+      for (let each = before + 1; each <= to; each++) own.levels[each]!++;
     }
   }
 

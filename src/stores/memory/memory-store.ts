@@ -63,6 +63,8 @@ export class Memory extends PlaceOperations implements MemoryStore {
   readonly recordsOfAll = new MemoryRecords();
   readonly stream: CrossingList | undefined;
   readonly announced = new Set<Announcement>();
+  /** The handles of the announced limiters, which count decisions once an administration begins. */
+  readonly #handles = new Map<Announcement, { count: Announced['count'] }>();
   readonly log = new ChangeLog();
   readonly isCounted: boolean;
   /** Counts the decisions of a limiter. Undefined until an administration begins. */
@@ -96,15 +98,18 @@ export class Memory extends PlaceOperations implements MemoryStore {
   readonly announce = (limiter: Announcement): Announced => {
     this.announced.add(limiter);
     this.log.configure(configurationOf(describe(limiter)), this.#clock());
-    const { name } = limiter;
-    return {
-      withdraw: () => void this.announced.delete(limiter),
-      ...(this.isCounted && { count: (decision) => this.#count?.(name, decision) }),
+    const withdraw = (): void => {
+      this.announced.delete(limiter);
+      this.#handles.delete(limiter);
     };
+    const handle = { withdraw, count: this.#count?.bind(undefined, limiter.name) };
+    this.#handles.set(limiter, handle);
+    return handle;
   };
 
   countBy(count: (name: string, decision: CountedDecision) => void): void {
     this.#count = count;
+    for (const [{ name }, handle] of this.#handles) handle.count = count.bind(undefined, name);
   }
 
   keysOf(name: string): number {

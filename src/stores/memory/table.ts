@@ -129,7 +129,7 @@ export class MemoryTable {
 
   /** The columns of a selection for a row, which is `row & WITHIN` in each of them. */
   columns(row: number, { number, policies }: Selection): readonly MemoryColumn[] {
-    const page = this.pageOf(row);
+    const page = this.#pages[row >> PAGE_BITS]!;
     return (page.selections[number] ??= policies.map(
       ({ number, policy: { kernel, params } }) =>
         (page.columns[number] ??= kernels[kernel].createColumn(page.rows, params)),

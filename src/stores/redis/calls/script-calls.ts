@@ -1,4 +1,5 @@
 import { HeadgateError, invalidOption } from '../../../common/errors.js';
+import { oncePer } from '../../../common/lazy.js';
 import { isSignal, PASSED_DEADLINE, type Commands, type Done, type ScriptCall } from '../clients/commands.js';
 import { performance, setTimeout } from '../../../common/real-time.js';
 import type { Script } from '../scripts.js';
@@ -262,12 +263,14 @@ export class StoreTime {
   }
 }
 
-const steps = new WeakMap<Clock, number>();
+/** The last step of each test clock. */
+const lastOf = oncePer((_: Clock) => ({ step: 0 }));
 
 /** A step by a test clock. Steps in the same millisecond differ by their order in this process. @param count the count of questions */
 function stepBy(clock: Clock, count: number): number {
-  const step = stepAfter(steps.get(clock) ?? 0, clock());
-  steps.set(clock, stepOf(step, count - 1));
+  const last = lastOf(clock);
+  const step = stepAfter(last.step, clock());
+  last.step = stepOf(step, count - 1);
   return step;
 }
 

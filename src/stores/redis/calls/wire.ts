@@ -1,4 +1,5 @@
 import { HeadgateError } from '../../../common/errors.js';
+import { oncePer } from '../../../common/lazy.js';
 import { costAt } from '../../../contract/costs.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import {
@@ -31,18 +32,16 @@ export function policiesArg(policies: readonly CompiledPolicy[], now: number): s
 }
 
 /** The last params of policies whose params depend on the time, because they rarely change. */
-const lastSent = new WeakMap<CompiledPolicy, { numbers: readonly number[]; arg: string }>();
+const lastSent = oncePer((_: CompiledPolicy) => ({ numbers: [] as readonly number[], arg: '' }));
 
 /** The params that a policy's Lua file reads. */
 export function paramsArg(policy: CompiledPolicy, now: number): string {
   const { kernel, params, sent } = policy;
   if (!sent) return packParams(kernel, Object.values(params));
   const numbers = sent(now);
-  let last = lastSent.get(policy);
-  if (!last || numbers.some((number, i) => number !== last!.numbers[i])) {
-    last = { numbers, arg: packParams(kernel, numbers) };
-    lastSent.set(policy, last);
-  }
+  const last = lastSent(policy);
+  if (numbers.some((number, i) => number !== last.numbers[i]))
+    Object.assign(last, { numbers, arg: packParams(kernel, numbers) });
   return last.arg;
 }
 

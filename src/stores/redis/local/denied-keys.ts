@@ -123,9 +123,9 @@ export class DeniedKeys {
       step: 0,
       ban: 0,
       verdicts: soleVerdict(
-        rest(wait, passed),
+        Math.max(0, wait - passed),
         integers[at + REMAINING]!,
-        rest(integers[at + RESET]!, passed),
+        Math.max(0, integers[at + RESET]! - passed),
       ),
     };
   }
@@ -231,18 +231,13 @@ function isSmall(value: number): boolean {
   return value >= 0 && (value | 0) === value;
 }
 
-/** The remainder of a time after `passed` ms, at least 0. */
-function rest(ms: number, passed: number): number {
-  return ms > passed ? ms - passed : 0;
-}
-
 /** The reply of a denial `passed` ms later. */
 function later({ now, ban, verdicts }: Reply, passed: number): Reply {
   const copy: number[] = [];
   for (let i = 0; i < countOf(verdicts); i++) {
     const wait = waitOf(verdicts, i);
-    const left = wait > 0 ? rest(wait, passed) : wait;
-    addVerdict(copy, left, remainingOf(verdicts, i), rest(resetOf(verdicts, i), passed));
+    const left = wait > 0 ? Math.max(0, wait - passed) : wait;
+    addVerdict(copy, left, remainingOf(verdicts, i), Math.max(0, resetOf(verdicts, i) - passed));
   }
   return { now: now + passed, step: 0, ban: ban === 0 ? 0 : ban - passed, verdicts: copy };
 }

@@ -86,14 +86,14 @@ export class RememberedDenials {
   recall({ set, key, cost, costs, peek }: Query): Reply | undefined {
     const { scope, parts, policies } = this.#scoped(set);
     if (typeof key !== 'string')
-      return peek ? undefined : this.#recallAny(parts, policies, key, textOf(cost, costs));
+      return peek ? undefined : this.#recallAny(parts, policies, key, costs?.join() ?? cost);
     const { denied } = scope;
     if (peek || denied.size === 0) return undefined;
     const row = denied.find(key);
     if (row === 0) return undefined;
     // Only the store knows when it admits a different cost, or the same cost by other policies.
     return denied.policiesOf(row) === policies
-      ? denied.reply(row, textOf(cost, costs), this.#clock())
+      ? denied.reply(row, costs?.join() ?? cost, this.#clock())
       : undefined;
   }
 
@@ -139,7 +139,14 @@ export class RememberedDenials {
     const noted = { ...reply, ban: Math.abs(reply.ban) };
     const keys = typeof key === 'string' ? undefined : JSON.stringify(key);
     if (keys !== undefined && keys.length > MAX_KEYS_LENGTH) return;
-    known.denied.set(deniedKey, { policies, keys, cost: textOf(cost, costs), reply: noted, received, until });
+    known.denied.set(deniedKey, {
+      policies,
+      keys,
+      cost: costs?.join() ?? cost,
+      reply: noted,
+      received,
+      until,
+    });
   }
 
   /** Forgets a key's denial. Call it before the store receives a change, and again after the store has answered or failed. */
@@ -158,10 +165,6 @@ export class RememberedDenials {
     scope.forgotten = at;
     changes.delete(oldest);
   }
-}
-
-function textOf(cost: number, costs: readonly number[] | undefined): Denial['cost'] {
-  return costs === undefined ? cost : costs.join();
 }
 
 /** The part with the banned key, or with the longest denial. A return to another key does not end the denial. */
