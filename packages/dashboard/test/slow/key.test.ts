@@ -1,27 +1,16 @@
 // The page of a key: the headline, and the buttons that fit its state.
 import { expect } from 'chai';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, memoryStore, type Limiter } from 'headgate';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Site } from '../servers.js';
+import type { Page } from 'playwright-core';
+import { memoryStore, type Limiter } from 'headgate';
+import { limiterOf, openSite } from '../page.js';
 
 describe('the page of a key', function () {
   this.timeout(60_000);
-  let browser: Browser;
-  let site: Site;
   let limiter: Limiter;
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-    await limiter.close();
-  });
-  const start = async (screen = ''): Promise<Page> => {
+  const start = async (): Promise<Page> => {
     const store = memoryStore();
-    limiter = createLimiter({ store, name: 'api', policies: ['4/1h'], ban: {}, overrides: true });
-    site = await startPage({ store });
-    return (await openTab(browser, site.url + screen, { user: 'ada' })).page;
+    limiter = limiterOf(store, 'api', { policies: ['4/1h'] });
+    return (await openSite({ store })).page;
   };
 
   it('is not green after denials of the last minutes, and / selects the old key', async () => {

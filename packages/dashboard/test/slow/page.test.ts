@@ -6,41 +6,20 @@ import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, memoryStore, type CreateLimiterOptions, type Limiter, type Store } from 'headgate';
+import type { Page } from 'playwright-core';
+import { memoryStore } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { startServer } from '../../../../test/support/servers.js';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Given, type Site } from '../servers.js';
+import { limiterOf, openSite, type TabOptions } from '../page.js';
+import type { Given } from '../servers.js';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 describe('the page', function () {
   this.timeout(120_000);
-  let browser: Browser;
-  const sites: Site[] = [];
-  const limiters: Limiter[] = [];
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    for (const site of sites.splice(0)) await site.close();
-    await Promise.all(limiters.splice(0).map((limiter) => limiter.close()));
-  });
-
-  const open = async (given: Given, options: Parameters<typeof openTab>[2] = {}) => {
-    const site = await startPage(given);
-    sites.push(site);
-    return { site, ...(await openTab(browser, site.url, { user: 'ada', ...options })) };
-  };
-  const limiterOf = (store: Store, name: string, options: object = {}): Limiter => {
-    const all = { store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options };
-    const limiter = createLimiter(all as CreateLimiterOptions);
-    limiters.push(limiter);
-    return limiter;
-  };
+  const open = (given: Given, options?: TabOptions) => openSite(given, '', options);
   const row = (page: Page, name: string) =>
     page.locator('.limiters tbody', { has: page.getByRole('button', { name, exact: true }) });
 

@@ -2,35 +2,24 @@
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { expect } from 'chai';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import type { Page } from 'playwright-core';
+import { memoryStore, type Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { minuteKey, namesKey } from '../../../../src/stores/redis/operators/count-keys.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Site } from '../servers.js';
+import { limiterOf, openSite, type TabOptions } from '../page.js';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 describe('the past on the page', function () {
   this.timeout(90_000);
-  let browser: Browser;
-  let site: Site;
   let limiter: Limiter;
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-    await limiter.close();
-  });
 
-  const open = async (screen: string, options: Parameters<typeof openTab>[2] = {}) => {
+  const open = async (screen: string, options: TabOptions = {}) => {
     const store = memoryStore();
-    limiter = createLimiter({ store, name: 'api', policies: ['minute=2/1m'], ban: {} });
-    site = await startPage({ store });
+    limiter = limiterOf(store, 'api', { policies: ['minute=2/1m'], overrides: false });
     for (let i = 0; i < 9; i++) await limiter.consume('203.0.113.7');
-    return openTab(browser, `${site.url}#/${screen}`, { user: 'ada', ...options });
+    return openSite({ store }, screen, options);
   };
   const violations = async (page: Page): Promise<string[]> => {
     await page.addScriptTag({ path: axe });
@@ -181,9 +170,8 @@ describe('the past on the page', function () {
     await clients.redis.hset(minuteKey(prefix, 'api', before(5)), { a: 1200 });
     for (const key of await clients.redis.keys(`${prefix}:*`)) await clients.redis.pexpire(key, 3_600_000);
     const store = redisStore(clients.redis, { prefix });
-    limiter = createLimiter({ store, name: 'api', policies: ['minute=2/1m'] });
-    site = await startPage({ store });
-    const { page, problems } = await openTab(browser, `${site.url}#/now`, { user: 'ada', timezoneId: 'UTC' });
+    limiterOf(store, 'api', { policies: ['minute=2/1m'], ban: undefined, overrides: false });
+    const { page, problems } = await openSite({ store }, 'now', { timezoneId: 'UTC' });
     const clock = (at: number) => new Date(at).toISOString().slice(11, 16);
     const line = `Down or late between ${clock(before(9))} and ${clock(before(7))}: 1,234 decided without it`;
     for (const span of ['15 min', '1 h']) {
