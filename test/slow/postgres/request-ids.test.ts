@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import { postgresStore } from 'headgate/postgres';
-import { checkIds } from '../../support/id-oracle.js';
+import { checkIds } from '../../features/ids/oracle.js';
 import { freshTable, usePostgres } from '../../support/postgres.js';
 import { runs } from '../../support/random.js';
 
