@@ -1,6 +1,8 @@
 // The page in a browser, for tests. What a test opens here ends with the test.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { chromium, type Browser, type Page } from 'playwright-core';
-import { createLimiter, type CreateLimiterOptions, type Limiter, type Store } from 'headgate';
+import { createLimiter, type Limiter, type Store } from 'headgate';
+import { createAdmin } from 'headgate/admin';
 import { findProgram, getPrograms } from '../../../scripts/programs.mjs';
 import { startPage, type Given, type Site } from './servers.js';
 
@@ -33,12 +35,7 @@ export function endWith<T extends { close(): Promise<unknown> }>(opened: T): T {
 
 /** A limiter of the test, with everything that the page can change. */
 export const limiterOf = (store: Store, name: string, options: object = {}): Limiter =>
-  endWith(
-    createLimiter({
-      ...{ store, name, policies: ['5/1h'], ban: {}, overrides: true },
-      ...options,
-    } as CreateLimiterOptions),
-  );
+  endWith(createLimiter({ store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options } as never));
 
 export type TabOptions = { user?: string } & Parameters<Browser['newPage']>[0];
 
@@ -59,6 +56,20 @@ export async function openTab(
   });
   await page.goto(url);
   return { page, problems };
+}
+
+/**
+ * Waits until the store has the counts of a limiter's decisions, which a process sends each second. A page that asks before has no figures
+ * for up to 30 seconds.
+ */
+export async function counted(store: Store, name: string, decisions: number): Promise<void> {
+  const admin = createAdmin(store);
+  const count = async () => {
+    const { limiters } = await admin.history({ minutes: 60, name });
+    const counts = limiters.flatMap(({ admitted, denied }) => [...admitted, ...denied]);
+    return counts.reduce((sum, each) => sum + each, 0);
+  };
+  while ((await count()) < decisions) await sleep(50);
 }
 
 /** A screen of a new site, such as `key/ada`, in a tab of the operator ada. */

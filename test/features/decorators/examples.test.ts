@@ -11,7 +11,9 @@ async function outputOf(...args: string[]): Promise<string[]> {
   return stdout.trim().split('\n');
 }
 
-describe('examples of decorators', () => {
+describe('examples of decorators', function () {
+  this.timeout(60_000);
+
   it('standard', async () => {
     expect(await outputOf('examples/decorators-standard.ts')).to.deep.equal([
       'Oslo, Rome, Lima, Bonn',

@@ -1,14 +1,15 @@
 // The page of a key: the headline, and the buttons that fit its state.
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { memoryStore, type Limiter } from 'headgate';
-import { limiterOf, openSite } from '../page.js';
+import { memoryStore, type Limiter, type Store } from 'headgate';
+import { counted, limiterOf, openSite } from '../page.js';
 
 describe('the page of a key', function () {
   this.timeout(60_000);
+  let store: Store;
   let limiter: Limiter;
   const start = async (): Promise<Page> => {
-    const store = memoryStore();
+    store = memoryStore();
     limiter = limiterOf(store, 'api', { policies: ['4/1h'] });
     return (await openSite({ store })).page;
   };
@@ -17,6 +18,7 @@ describe('the page of a key', function () {
     const page = await start();
     for (let i = 0; i < 7; i++) await limiter.consume('eve');
     await limiter.reset('eve');
+    await counted(store, 'api', 7);
     await page.evaluate("location.hash = '#/key/eve'");
     await page.getByText(/Admitted now by every limiter, after 3 denials in the last 15 minutes/).waitFor();
     expect(await page.locator('.verdict').getAttribute('class')).to.equal('verdict');

@@ -103,7 +103,7 @@ describe('the page', function () {
       await page.locator('.list li', { hasText: text }).getByRole('button', { name: 'Unban' }).click();
       await page.getByLabel('Reason').fill('test');
       if (key.includes('\0'))
-        expect(await page.getByRole('dialog').innerText()).to.contain('A shell cannot pass this key');
+        await page.getByRole('dialog').getByText('A shell cannot pass this key').waitFor();
       await page.getByRole('button', { name: 'Unban', exact: true }).last().click();
       await page.locator('.note', { hasText: text }).waitFor();
       expect((await limiter.peek(key)).allowed).to.equal(true);
@@ -200,7 +200,7 @@ describe('the page', function () {
     await limiter.ban('ada', '1h', { by: 'ops' });
     await row(page, 'api').getByRole('button').first().click();
     await page.locator('.list li').first().waitFor();
-    expect(await page.locator('.me').innerText()).to.equal('read-only');
+    await page.locator('.me').getByText('read-only', { exact: true }).waitFor();
     for (const screen of ['now', 'key/ada', 'what-if', 'log']) {
       await page.evaluate(`location.hash = '#/${screen}'`);
       await sleep(500);

@@ -1,10 +1,10 @@
 // Limiters with tiers on the page: their limits change, and What if shows them.
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type Limiter, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { endWith, limiterOf, openSite } from '../page.js';
+import { counted, endWith, limiterOf, openSite, openTab } from '../page.js';
+import { startPage } from '../servers.js';
 
 const TIERS = { free: ['day=10/1d'], pro: ['minute=100/1m', 'day=1000/1d'] };
 
@@ -78,13 +78,13 @@ describe('limiters with tiers on the page', function () {
     limiter = endWith(
       createLimiter({ store, name: 'chat', policies: ['tokens=9/1h by provider share tenant'] }),
     );
+    const site = endWith(await startPage({ store }));
     for (let i = 0; i < 12; i++) {
       await reports.consume('pdf');
       await limiter.consume({ provider: 'openai', tenant: 'globex' });
     }
-    // Counts arrive each second, and the page asks for them every 30 seconds.
-    await sleep(1500);
-    const { page, problems } = await openSite({ store }, 'what-if/reports');
+    for (const name of ['reports', 'chat']) await counted(store, name, 12);
+    const { page, problems } = await openTab(`${site.url}#/what-if/reports`, { user: 'ada' });
     await page.getByText('A slot is taken until its request ends').waitFor();
     await page.getByText('reports denied 10 of 12 requests (83 %): 10 by this limit').waitFor();
     expect(await page.locator('.distribution, .verdict-line, .over').count()).to.equal(0);
