@@ -1,9 +1,7 @@
 // Overrides of several keys, of all keys and of tiers that are in force at once.
 import { expect } from 'chai';
-import fc from 'fast-check';
 import type { HeadgateError, OverrideChange, Policy } from 'headgate';
-import { runs } from '../../support/random.js';
-import { limiterOn, memory, stores, TestClock } from '../../support/stores.js';
+import { limiterOn, stores, TestClock } from '../../support/stores.js';
 
 /** Policies whose units come back with time, by the names of their algorithms. */
 const windows: Policy[] = [
@@ -205,75 +203,5 @@ for (const [name, createStore] of Object.entries(stores)) {
         expect((await limiter.consume('k')).allowed).to.be.true;
       });
     }
-  });
-}
-
-const limit = fc.constantFrom(1, 2, 5, 20);
-const change = fc.oneof(
-  limit.map((units) => ({ limit: units })),
-  limit.map((units) => `${units}/2m`),
-  fc.constant(false as const),
-);
-const randomStep = fc.record({
-  wait: fc.constantFrom(0, 1, 250, 5_000, 31_000),
-  do: fc.constantFrom('consume', 'consume', 'override', 'override', 'settle', 'remove'),
-  of: fc.constantFrom('203.0.113.7', { account: 'ada' }),
-  tier: fc.nat(2),
-  change,
-  units: fc.integer({ min: 0, max: 5 }),
-});
-
-for (const [name, createStore] of Object.entries(stores)) {
-  describe(`overrides that meet, on ${name} as in memory`, () => {
-    it('a limiter that has seen everything, and a fresh one, decide alike on both stores', () =>
-      fc.assert(
-        fc.asyncProperty(
-          fc.constantFrom('fixed-window', 'sliding-window', 'sliding-log'),
-          fc.boolean(),
-          fc.array(randomStep, { minLength: 3, maxLength: 15 }),
-          async (algorithm, isReversed, steps) => {
-            const set = (units: number) => {
-              const policies = [
-                `account=${algorithm} ${units}/1m by account`,
-                `address=${algorithm} ${2 * units}/1m`,
-              ];
-              return isReversed ? policies.reverse() : policies;
-            };
-            const options = {
-              name: 'meet',
-              policies: set(3),
-              tiers: { pro: set(9) },
-              overrides: true,
-              warnings: false as const,
-            };
-            const play = async (create: typeof createStore): Promise<unknown[]> => {
-              const clock = new TestClock();
-              const store = create(clock.read);
-              const known = limiterOn(store, options);
-              const key = { key: '203.0.113.7', account: 'ada' };
-              const answers: unknown[] = [];
-              let last: Awaited<ReturnType<typeof known.consume>> | undefined;
-              for (const step of steps) {
-                clock.now += step.wait;
-                const own = typeof step.of === 'string' ? 'address' : 'account';
-                if (step.do === 'consume') last = await known.consume(key, { cost: step.units });
-                else if (step.do === 'settle') await last?.settle(step.units);
-                else if (step.do === 'remove') await known.removeOverride(step.of);
-                else
-                  await known.override(step.of, step.tier === 0 ? { tier: 'pro' } : { [own]: step.change });
-                const fresh = limiterOn(store, options);
-                const said = (await known.peek(key, { cost: 2 })).policies;
-                expect((await fresh.peek(key, { cost: 2 })).policies).to.deep.equal(said);
-                await fresh.close();
-                answers.push(said);
-              }
-              await known.close();
-              return answers;
-            };
-            expect(await play(createStore)).to.deep.equal(await play(memory));
-          },
-        ),
-        runs(name, 60, 10),
-      ));
   });
 }
