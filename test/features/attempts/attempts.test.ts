@@ -1,90 +1,16 @@
 // `count: 'attempts'`: the policy also charges the requests that another policy denies, but never its own denials.
 import { expect } from 'chai';
 import express from 'express';
-import fc from 'fast-check';
-import { consumeAll, createLimiter, memoryStore, type HeadgateError, type Policy } from 'headgate';
+import { consumeAll, createLimiter, type HeadgateError, type Policy } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import request from 'supertest';
-import { algorithms, policyOf } from '../../support/policies.js';
-import { runs } from '../../support/random.js';
 import { limiterOn, stores, TestClock } from '../../support/stores.js';
 
 const ADDRESS = { name: 'address', limit: 20, window: '1m', count: 'attempts' } as const;
 const ACCOUNT = { name: 'account', limit: 5, window: '15m' } as const;
 
-const policies = fc
-  .array(
-    fc.record({
-      policy: fc.constantFrom(...algorithms).chain((algorithm) => policyOf(algorithm, { maxDelays: [0] })),
-      shadow: fc.constantFrom(false, false, false, true),
-      attempts: fc.boolean(),
-    }),
-    { minLength: 2, maxLength: 4 },
-  )
-  .map((list) =>
-    list.map(({ policy, shadow, attempts }, i) => {
-      const counts = attempts && policy.algorithm !== 'concurrency' && !('maxDelay' in policy);
-      return { ...policy, shadow, name: `p${i}`, ...(counts && { count: 'attempts' as const }) };
-    }),
-  );
-
-const requests = fc.array(
-  fc.record({
-    wait: fc.constantFrom(0, 0, 0, 1, 50, 1_000, 20_000),
-    cost: fc.constantFrom(0, 1, 1, 1, 2, 3, 50),
-  }),
-  { minLength: 5, maxLength: 40 },
-);
-
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`attempts on ${name}`, () => {
-    it('are charged by each policy as by a limiter with that policy alone', () =>
-      fc.assert(
-        fc.asyncProperty(policies, requests, async (list, trace) => {
-          const clock = new TestClock();
-          const limiter = limiterOn(createStore(clock.read), { policies: list as Policy[] });
-          const alone = list.map((policy) =>
-            createLimiter({
-              ...{ store: memoryStore({ clock: clock.read }), name: policy.name },
-              policies: [
-                JSON.parse(JSON.stringify({ ...policy, count: undefined, shadow: false })) as Policy,
-              ],
-            }),
-          );
-          for (const { wait, cost } of trace) {
-            clock.now += wait;
-            const looks = await Promise.all(alone.map((each) => each.peek('key', { cost })));
-            const admitted = list.every(({ shadow }, i) => shadow || looks[i]!.allowed);
-            for (const [i, policy] of list.entries()) {
-              const counts = admitted || ('count' in policy && policy.count === 'attempts');
-              if (looks[i]!.allowed && counts) await alone[i]!.consume('key', { cost });
-            }
-            const decision = await limiter.consume('key', { cost });
-            expect(decision.allowed).to.equal(admitted);
-            expect(
-              decision.policies.map(({ allowed }) => allowed),
-              'the verdict of each policy on this request, whatever was charged for it',
-            ).to.deep.equal(looks.map(({ allowed }) => allowed));
-            const denying = list.filter(({ shadow }, i) => !shadow && !looks[i]!.allowed);
-            if (!admitted) expect(denying.map((policy) => policy.name)).to.include(decision.policy);
-            if (decision.retryAfterMs) {
-              const { now } = clock;
-              clock.now = now + decision.retryAfterMs - 1;
-              expect((await limiter.peek('key', { cost })).allowed, 'before `retryAfter`').to.be.false;
-              clock.now++;
-              expect((await limiter.peek('key', { cost })).allowed, 'at `retryAfter`').to.be.true;
-              clock.now = now;
-            }
-            const peeks = await Promise.all(alone.map((each) => each.peek('key')));
-            const remaining = peeks.map((each) => each.remaining);
-            expect(decision.policies.map((each) => each.remaining)).to.deep.equal(remaining);
-            const { policies: verdicts } = await limiter.peek('key');
-            expect(verdicts.map((each) => each.remaining)).to.deep.equal(remaining);
-          }
-        }),
-        runs(name, 150, 10),
-      ));
-
     it('leave `retryAfter` true: the request is denied before it, and admitted at it', async () => {
       const clock = new TestClock();
       const limiter = limiterOn(createStore(clock.read), {

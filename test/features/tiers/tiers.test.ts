@@ -1,6 +1,5 @@
 // Named tiers: policies that are checked when the limiter is created, and that each request selects.
 import { expect } from 'chai';
-import fc from 'fast-check';
 import {
   consumeAll,
   createLimiter,
@@ -10,13 +9,9 @@ import {
 } from 'headgate';
 import { rateLimited } from 'headgate/decorators';
 import { rateLimit } from 'headgate/express';
-import { algorithms, policyOf } from '../../support/policies.js';
-import { runs } from '../../support/random.js';
 import { limiterOn, stores, TestClock } from '../../support/stores.js';
 
 const tiers = { free: '10/1m', pro: ['100/1m'] } as const;
-
-const anyPolicy = fc.constantFrom(...algorithms).chain((algorithm) => policyOf(algorithm));
 
 async function errorOf(action: () => unknown): Promise<HeadgateError> {
   try {
@@ -43,34 +38,6 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.consume('k', { tier: 'pro' })).to.include({ allowed: false });
       expect(await limiter.peek('k', { tier: 'free' })).to.include({ allowed: false, remaining: 0 });
     });
-
-    it('in any interleaving, each tier decides like a set of the same policies', () =>
-      fc.assert(
-        fc.asyncProperty(
-          fc.array(anyPolicy, { minLength: 2, maxLength: 3 }),
-          fc.array(
-            fc.record({
-              wait: fc.constantFrom(0, 0, 1, 700),
-              which: fc.nat(2),
-              cost: fc.integer({ min: 0, max: 6 }),
-            }),
-            { minLength: 1, maxLength: 15 },
-          ),
-          async (policies, steps) => {
-            const named = Object.fromEntries(policies.map((policy, i) => [`t${i}`, [policy]]));
-            const { clock, limiter } = open({ tiers: named });
-            const other = open({ limit: 1, window: 1 });
-            const sets = policies.map((policy) => other.limiter.compile([policy]));
-            for (const { wait, which, cost } of steps) {
-              clock.now = other.clock.now += wait;
-              const i = which % policies.length;
-              const is = await limiter.consume('k', { cost, tier: `t${i}` });
-              expect(is.policies).to.deep.equal((await other.limiter.decide('k', cost, sets[i])).policies);
-            }
-          },
-        ),
-        runs(name, 100, 10),
-      ));
 
     it('policies beside them are for requests without a tier', async () => {
       const { limiter } = open({ limit: 2, window: '1m', tiers });
