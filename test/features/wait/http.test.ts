@@ -109,7 +109,8 @@ describe('wait over HTTP', () => {
             res.end();
           },
         },
-        100,
+        // The third request must arrive while the first one is at work.
+        300,
       );
       // Before the first release, nothing is known about the work.
       const before = (await Promise.all([ask(url), ask(url), ask(url)])).filter(
