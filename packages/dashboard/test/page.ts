@@ -35,7 +35,7 @@ export function endWith<T extends { close(): Promise<unknown> }>(opened: T): T {
 
 /** A limiter of the test, with everything that the page can change. */
 export const limiterOf = (store: Store, name: string, options: object = {}): Limiter =>
-  endWith(createLimiter({ store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options } as never));
+  endWith(createLimiter({ store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options }));
 
 export type TabOptions = { user?: string } & Parameters<Browser['newPage']>[0];
 
