@@ -158,9 +158,11 @@ function stepsOf(slow) {
   // On a Node without SQLite, `npm test` leaves SQLite to `npm run test:all`, because its driver is compiled for a minute.
   const isLater = (/** @type {string} */ file) => !hasNodeSqlite && SQLITE.test(file);
   const quick = all.filter((file) => !isSlow(file) && !isLater(file));
-  // More runs than cores, because a run waits about half of the time. A run empties its servers, so runs cannot share given servers.
+  // More runs than cores, because a run waits about half of the time. A run empties its servers, so runs cannot share given servers. Faults go
+  // by real time.
   const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
-  const width = given ? 1 : availableParallelism() + 1;
+  const width = given ? 1 : availableParallelism() + 2;
+  const faultWidth = given ? 1 : availableParallelism() + 1;
   if (!slow) {
     const run = { servers: 'redis', effort: '0.3', ...(!hasNodeSqlite && { sqlite: 'none' }) };
     const groups = groupsOf(quick, QUICK_PER_RUN);
@@ -193,8 +195,8 @@ function stepsOf(slow) {
   ];
   return [
     { runs: sorted(busy), width },
-    // Faults go by real time, so they run when the busy tests have ended.
-    { runs: sorted(inFolder('faults')), width },
+    // They run when the busy tests have ended.
+    { runs: sorted(inFolder('faults')), width: faultWidth },
     { runs: sorted(inFolder('alone')), width: 1 },
   ];
 }
