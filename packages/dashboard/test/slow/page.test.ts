@@ -37,11 +37,19 @@ describe('the page', function () {
     await row(page, 'api').getByRole('button').first().click();
     await sleep(14_000);
     const cells = row(page, 'api').locator('.keys').first().locator('tbody tr').first().locator('td');
-    const [key, denied, admitted, policy] = await cells.allInnerTexts();
+    let [key, denied, admitted, policy] = await cells.allInnerTexts();
+    const rate = () => Number(denied) + Number(admitted);
+    // A busy machine delays the load, and with it the rates of the last seconds.
+    for (
+      const end = Date.now() + 45_000;
+      Date.now() < end && !(rate() >= 18 && rate() <= 22);
+      await sleep(500)
+    )
+      [key, denied, admitted, policy] = await cells.allInnerTexts();
     isRunning = false;
     await load;
     expect(key).to.contain('203.0.113.86');
-    expect(Number(denied) + Number(admitted)).to.be.within(18, 22);
+    expect(rate()).to.be.within(18, 22);
     expect(policy).to.contain('minute');
     expect(problems).to.deep.equal([]);
   });
