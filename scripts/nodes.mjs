@@ -17,7 +17,7 @@ const MAJORS = [20, 22, 24, 26].filter((major) => !process.versions.node.startsW
  */
 const TESTS = [
   'test/http/connections.test.ts',
-  'test/features/lines.test.ts',
+  'test/features/wait/lines.test.ts',
   'test/features/fake-timers.test.ts',
   'test/sqlite',
 ];

@@ -1,12 +1,12 @@
 // Runs the tests, on a fresh clone too, in two tiers by folder:
-//   npm test           every promise of README.md, on memory, SQLite and one Redis server: the folders test, without their folders slow
+//   npm test           every promise of README.md, on memory, SQLite and one Redis server: the folders test, without the folders slow in them
 //   npm run test:all   the rest: the folders slow, and the suites of stores on Valkey
 // A tier's programs are installed first. Arguments go to mocha: npm test -- --grep x, npm test -- test/http.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { ensureBuilt } from './lib/built.mjs';
 import { ensureDependencies, ensureSqlite, hasNodeSqlite } from './lib/dependencies.mjs';
 import { listFiles, root } from './lib/run.mjs';
@@ -21,26 +21,24 @@ import { getPrograms } from './programs.mjs';
 /** Mocha with the option of Node that .mocharc.json sets. Mocha's own program would start a second process for that option. */
 const MOCHA = ['--import=./scripts/lib/typescript.mjs', 'node_modules/mocha/lib/cli/cli.js'];
 
-/** The files of a run in the quick tier, about: a new run costs two seconds, and the last run ends alone. */
-const FILES_PER_RUN = 10;
+/** The files of a run, about: a new run costs two to three seconds of the processor, and the last run ends alone. */
+const QUICK_PER_RUN = 14;
+const SLOW_PER_RUN = 6;
 
 /** Suites that loop over the kinds of server. The quick tier runs them on Redis, and random tests search half as long there. */
-const SERVER_SUITES = /^test\/(identity|vectors|laws\/)/;
+const SERVER_SUITES = /^test\/(identity|vectors|laws\/|features\/\w+\/([\w-]+-)?law\b)/;
 
 /** Tests of SQLite alone. */
 const SQLITE = /\bsqlite\b.*\.test\.ts$/;
 
 /** Tests of SQLite among others. */
-const SQLITE_SUITES = /^test\/(admin\/suites|features\/(shares|slot-shares|usage))\.test\.ts$/;
+const SQLITE_SUITES = /^test\/(admin\/suites|features\/(shares\/shares|slots\/shares|usage))\.test\.ts$/;
 
 /** Parts of the names of the files that take longest, the longest first, so that no long run begins when the others have ended. */
 const LONGEST =
-  'slow/scripts test/laws test/oracle.test together-processes.test combinations slow/package slow/site oracle/servers faults/cluster.test'
+  'slow/scripts test/laws test/oracle.test together-processes.test combinations slow/package slow/site oracle/servers faults/cluster.test slow/upstash'
     .split(' ')
     .concat('oracle/in-process', 'oracle/postgres', 'dashboard/test/slow/page', 'postgres/suites');
-
-/** Slow files of a second or two each, which share runs. */
-const SHORT = /^test\/slow\/(agents|figures|readme|reference|release|repository|versions|views|words)\.test/;
 
 /** Suites that repeat on another store what `npm test` searches on memory and Redis. Random tests search less there. */
 const REPEATED = /^test\/slow\/(upstash|postgres\/suites)/;
@@ -127,16 +125,11 @@ async function runAgain(failures) {
 /**
  * @param {string[]} files
  * @param {number} size of a group, about
- * @returns {string[][]} the files of each run: neighbours of one folder, in groups of about the same size
+ * @returns {string[][]} the files of each run: neighbours, in groups of about the same size
  */
-function groupByFolder(files, size) {
-  /** @type {Record<string, string[]>} */
-  const folders = {};
-  for (const file of files) (folders[dirname(file)] ??= []).push(file);
-  return Object.values(folders).flatMap((all) => {
-    const each = Math.ceil(all.length / Math.max(1, Math.round(all.length / size)));
-    return all.flatMap((_, i) => (i % each === 0 ? [all.slice(i, i + each)] : []));
-  });
+function groupsOf(files, size) {
+  const each = Math.ceil(files.length / Math.max(1, Math.round(files.length / size)));
+  return files.flatMap((_, i) => (i % each === 0 ? [files.slice(i, i + each)] : []));
 }
 
 /**
@@ -161,16 +154,18 @@ function sorted(runs) {
  */
 function stepsOf(slow) {
   const all = listFiles('test', 'packages/*/test/*').filter(isTest);
-  const isSlow = (/** @type {string} */ file) => file.includes('test/slow/');
+  const isSlow = (/** @type {string} */ file) => file.includes('/slow/');
   // On a Node without SQLite, `npm test` leaves SQLite to `npm run test:all`, because its driver is compiled for a minute.
   const isLater = (/** @type {string} */ file) => !hasNodeSqlite && SQLITE.test(file);
   const quick = all.filter((file) => !isSlow(file) && !isLater(file));
-  // More runs than cores, because a run waits about half of the time. A run empties its servers, so runs cannot share given servers.
+  // More runs than cores, because a run waits about half of the time. A run empties its servers, so runs cannot share given servers. Faults go
+  // by real time.
   const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
-  const width = given ? 1 : availableParallelism() + 1;
+  const width = given ? 1 : availableParallelism() + 2;
+  const faultWidth = given ? 1 : availableParallelism() + 1;
   if (!slow) {
     const run = { servers: 'redis', effort: '0.3', ...(!hasNodeSqlite && { sqlite: 'none' }) };
-    const groups = groupByFolder(quick, FILES_PER_RUN);
+    const groups = groupsOf(quick, QUICK_PER_RUN);
     return [{ runs: sorted(groups.map((args) => ({ ...run, args }))), width }];
   }
   const servers = 'redis,valkey';
@@ -183,23 +178,25 @@ function stepsOf(slow) {
     args: ['-g', '/sqlite/i', ...quick.filter((file) => SQLITE_SUITES.test(file))],
     servers: 'none',
   };
-  const isShort = (/** @type {string} */ file) => isLater(file) || SHORT.test(file);
   const folderOf = (/** @type {string} */ file) => /^test\/slow\/(faults|alone)\//.exec(file)?.[1];
-  const inFolder = (/** @type {string | undefined} */ folder) =>
-    all
-      .filter((file) => isSlow(file) && !isShort(file) && folderOf(file) === folder)
-      .map((file) => ({ args: [file], servers, effort: REPEATED.test(file) ? REPEATED_EFFORT : '0.6' }));
-  const ofServers = quick.filter((file) => SERVER_SUITES.test(file));
+  const inFolder = (/** @type {string | undefined} */ folder) => {
+    const files = all.filter((file) => (isSlow(file) || isLater(file)) && folderOf(file) === folder);
+    const isLong = (/** @type {string} */ file) => LONGEST.some((part) => file.includes(part));
+    const short = files.filter((file) => !isLong(file));
+    return [...files.filter(isLong).map((file) => [file]), ...groupsOf(short, SLOW_PER_RUN)].map((args) => ({
+      ...{ args, servers },
+      effort: args.some((file) => REPEATED.test(file)) ? REPEATED_EFFORT : '0.6',
+    }));
+  };
   const busy = [
-    ...groupByFolder(ofServers, quick.length).map(suitesOf),
+    suitesOf(quick.filter((file) => SERVER_SUITES.test(file))),
     ...(hasNodeSqlite ? [] : [onSqlite]),
-    ...groupByFolder(all.filter(isShort), FILES_PER_RUN).map((args) => ({ args, servers })),
     ...inFolder(undefined),
   ];
   return [
     { runs: sorted(busy), width },
-    // Faults go by real time, so they run when the busy tests have ended.
-    { runs: sorted(inFolder('faults')), width },
+    // They run when the busy tests have ended.
+    { runs: sorted(inFolder('faults')), width: faultWidth },
     { runs: sorted(inFolder('alone')), width: 1 },
   ];
 }

@@ -26,7 +26,7 @@ export function testsOf(file: string): string[] {
     all.filter(
       (test) =>
         [`${name}.test.ts`, `test/${name}.test.ts`].includes(test) ||
-        (name.endsWith('/') && test.startsWith(`test/${name}`)),
+        (name.endsWith('/') && test.startsWith(`test/${name}`) && !test.includes('/slow/')),
     ),
   );
   return [...new Set(tests)];

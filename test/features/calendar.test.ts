@@ -14,166 +14,45 @@ type Period = Omit<CalendarPolicy, 'algorithm' | 'limit'>;
 const endOf = (period: Period, at: string) =>
   new Date(new Calendar('policy', { ...period }).endAt(Date.parse(at))).toISOString();
 
-/** A title, a period, a moment, and the ends of its period and of the following ones. */
-const rows: [title: string, period: Period, at: string, ...ends: string[]][] = [
-  [
-    'hours',
-    { period: 'hour' },
-    '2026-01-01T00:59:59.999Z',
-    '2026-01-01T01:00:00.000Z',
-    '2026-01-01T02:00:00.000Z',
-  ],
-  [
-    'hours at +05:45',
-    { period: 'hour', timeZone: 'Asia/Kathmandu' },
-    '2026-01-01T00:00:00Z',
-    '2026-01-01T00:15:00.000Z',
-  ],
-  [
-    'hours when clocks go forward',
-    { period: 'hour', timeZone: 'Europe/Berlin' },
-    '2026-03-29T00:30:00Z',
-    '2026-03-29T01:00:00.000Z',
-    '2026-03-29T02:00:00.000Z',
-  ],
-  [
-    'hours when clocks go back',
-    { period: 'hour', timeZone: 'Europe/Berlin' },
-    '2026-10-24T23:30:00Z',
-    '2026-10-25T00:00:00.000Z',
-    '2026-10-25T01:00:00.000Z',
-    '2026-10-25T02:00:00.000Z',
-  ],
-  [
-    'hours when clocks go back by half an hour',
-    { period: 'hour', timeZone: 'Australia/Lord_Howe' },
-    '2026-04-04T13:30:00Z',
-    '2026-04-04T14:00:00.000Z',
-    '2026-04-04T15:30:00.000Z',
-  ],
-  ['days', { period: 'day' }, '2026-06-01T00:00:00Z', '2026-06-02T00:00:00.000Z'],
-  [
-    'a day of 23 hours',
-    { period: 'day', timeZone: 'Europe/Berlin' },
-    '2026-03-28T23:00:00Z',
-    '2026-03-29T22:00:00.000Z',
-    '2026-03-30T22:00:00.000Z',
-  ],
-  [
-    'a day of 25 hours',
-    { period: 'day', timeZone: 'Europe/Berlin' },
-    '2026-10-24T22:00:00Z',
-    '2026-10-25T23:00:00.000Z',
-    '2026-10-26T23:00:00.000Z',
-  ],
-  [
-    'a day without a midnight',
-    { period: 'day', timeZone: 'America/Sao_Paulo' },
-    '2018-11-03T12:00:00Z',
-    '2018-11-04T03:00:00.000Z',
-    '2018-11-05T02:00:00.000Z',
-  ],
-  [
-    'a day with two midnights',
-    { period: 'day', timeZone: 'Atlantic/Azores' },
-    '2026-10-24T12:00:00Z',
-    '2026-10-25T00:00:00.000Z',
-    '2026-10-26T01:00:00.000Z',
-  ],
-  [
-    'days at +05:45',
-    { period: 'day', timeZone: 'Asia/Kathmandu' },
-    '2026-01-01T18:14:59.999Z',
-    '2026-01-01T18:15:00.000Z',
-    '2026-01-02T18:15:00.000Z',
-  ],
-  [
-    'a day that Samoa skipped',
-    { period: 'day', timeZone: 'Pacific/Apia' },
-    '2011-12-29T12:00:00Z',
-    '2011-12-30T10:00:00.000Z',
-    '2011-12-31T10:00:00.000Z',
-  ],
-  [
-    'weeks',
-    { period: 'week' },
-    '2026-01-01T00:00:00Z',
-    '2026-01-05T00:00:00.000Z',
-    '2026-01-12T00:00:00.000Z',
-  ],
-  [
-    'weeks from Sunday on',
-    { period: 'week', anchor: 'sunday', timeZone: 'America/New_York' },
-    '2026-03-04T00:00:00Z',
-    '2026-03-08T05:00:00.000Z',
-    '2026-03-15T04:00:00.000Z',
-  ],
-  [
-    'weeks from the weekday of a date on',
-    { period: 'week', anchor: '2026-01-01' },
-    '2026-01-07T23:59:59Z',
-    '2026-01-08T00:00:00.000Z',
-  ],
-  [
-    'months',
-    { period: 'month' },
-    '2024-01-31T23:59:59Z',
-    '2024-02-01T00:00:00.000Z',
-    '2024-03-01T00:00:00.000Z',
-  ],
-  [
-    'months across a change of summer time',
-    { period: 'month', timeZone: 'Europe/Berlin' },
-    '2026-03-10T00:00:00Z',
-    '2026-03-31T22:00:00.000Z',
-  ],
-  [
-    'months from the 31st on',
-    { period: 'month', anchor: 31 },
-    '2026-01-31T00:00:00Z',
-    '2026-02-28T00:00:00.000Z',
-    '2026-03-31T00:00:00.000Z',
-    '2026-04-30T00:00:00.000Z',
-    '2026-05-31T00:00:00.000Z',
-  ],
-  [
-    'months from the 30th on, in a leap year',
-    { period: 'month', anchor: '2023-11-30' },
-    '2024-02-01T00:00:00Z',
-    '2024-02-29T00:00:00.000Z',
-    '2024-03-30T00:00:00.000Z',
-  ],
-  [
-    'a month that ended with the day that Samoa skipped',
-    { period: 'month', anchor: 30, timeZone: 'Pacific/Apia' },
-    '2011-12-01T12:00:00Z',
-    '2011-12-30T10:00:00.000Z',
-    '2012-01-29T10:00:00.000Z',
-  ],
-  [
-    'years',
-    { period: 'year' },
-    '2026-07-01T00:00:00Z',
-    '2027-01-01T00:00:00.000Z',
-    '2028-01-01T00:00:00.000Z',
-  ],
-  [
-    'years of a subscription of a leap day',
-    { period: 'year', anchor: '2024-02-29' },
-    '2024-02-29T00:00:00Z',
-    '2025-02-28T00:00:00.000Z',
-    '2026-02-28T00:00:00.000Z',
-    '2027-02-28T00:00:00.000Z',
-    '2028-02-29T00:00:00.000Z',
-  ],
-  [
-    'fiscal years',
-    { period: 'year', anchor: '04-06', timeZone: 'Europe/London' },
-    '2026-04-05T22:59:59Z',
-    '2026-04-05T23:00:00.000Z',
-    '2027-04-05T23:00:00.000Z',
-  ],
-];
+/** A title; a period with its anchor and its time zone; a moment, the end of its period, and the ends of the following ones. */
+const TABLE = `
+hours | hour | 2026-01-01T00:59:59.999Z 2026-01-01T01:00 2026-01-01T02:00
+hours at +05:45 | hour Asia/Kathmandu | 2026-01-01T00:00 2026-01-01T00:15
+hours when clocks go forward | hour Europe/Berlin | 2026-03-29T00:30 2026-03-29T01:00 2026-03-29T02:00
+hours when clocks go back | hour Europe/Berlin | 2026-10-24T23:30 2026-10-25T00:00 2026-10-25T01:00 2026-10-25T02:00
+hours when clocks go back by half an hour | hour Australia/Lord_Howe | 2026-04-04T13:30 2026-04-04T14:00 2026-04-04T15:30
+days | day | 2026-06-01T00:00 2026-06-02T00:00
+a day of 23 hours | day Europe/Berlin | 2026-03-28T23:00 2026-03-29T22:00 2026-03-30T22:00
+a day of 25 hours | day Europe/Berlin | 2026-10-24T22:00 2026-10-25T23:00 2026-10-26T23:00
+a day without a midnight | day America/Sao_Paulo | 2018-11-03T12:00 2018-11-04T03:00 2018-11-05T02:00
+a day with two midnights | day Atlantic/Azores | 2026-10-24T12:00 2026-10-25T00:00 2026-10-26T01:00
+days at +05:45 | day Asia/Kathmandu | 2026-01-01T18:14:59.999Z 2026-01-01T18:15 2026-01-02T18:15
+a day that Samoa skipped | day Pacific/Apia | 2011-12-29T12:00 2011-12-30T10:00 2011-12-31T10:00
+weeks | week | 2026-01-01T00:00 2026-01-05T00:00 2026-01-12T00:00
+weeks from Sunday on | week @sunday America/New_York | 2026-03-04T00:00 2026-03-08T05:00 2026-03-15T04:00
+weeks from the weekday of a date on | week @2026-01-01 | 2026-01-07T23:59:59Z 2026-01-08T00:00
+months | month | 2024-01-31T23:59:59Z 2024-02-01T00:00 2024-03-01T00:00
+months across a change of summer time | month Europe/Berlin | 2026-03-10T00:00 2026-03-31T22:00
+months from the 31st on | month @31 | 2026-01-31T00:00 2026-02-28T00:00 2026-03-31T00:00 2026-04-30T00:00 2026-05-31T00:00
+months from the 30th on, in a leap year | month @2023-11-30 | 2024-02-01T00:00 2024-02-29T00:00 2024-03-30T00:00
+a month that ended with the day that Samoa skipped | month @30 Pacific/Apia | 2011-12-01T12:00 2011-12-30T10:00 2012-01-29T10:00
+years | year | 2026-07-01T00:00 2027-01-01T00:00 2028-01-01T00:00
+years of a subscription of a leap day | year @2024-02-29 | 2024-02-29T00:00 2025-02-28T00:00 2026-02-28T00:00 2027-02-28T00:00 2028-02-29T00:00
+fiscal years | year @04-06 Europe/London | 2026-04-05T22:59:59Z 2026-04-05T23:00 2027-04-05T23:00
+`;
+
+/** `2026-01-01T00:15` in full. */
+const momentOf = (text: string) => (text.endsWith('Z') ? text : `${text}:00.000Z`);
+
+const rows = TABLE.trim()
+  .split('\n')
+  .map((line): [title: string, period: Period, at: string, ...ends: string[]] => {
+    const [title, words, moments] = line.split(' | ') as [string, string, string];
+    const [, period, anchor, timeZone] = /^(\w+)(?: @(\S+))?(?: (\S+))?$/.exec(words)!;
+    const on = anchor !== undefined && { anchor: /^\d+$/.test(anchor) ? Number(anchor) : anchor };
+    const [at, ...ends] = moments.split(' ').map(momentOf);
+    return [title, { period, ...on, ...(timeZone !== undefined && { timeZone }) } as Period, at!, ...ends];
+  });
 
 describe('the params of a calendar', () => {
   for (const [title, period] of rows) {

@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import fc from 'fast-check';
 import {
   type Cost,
   type Decision,
@@ -12,7 +11,6 @@ import {
 } from 'headgate';
 import { rateLimited } from 'headgate/decorators';
 import { countedServer } from '../support/counted-server.js';
-import { runs } from '../support/random.js';
 import { waitRequest } from '../support/requests.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
@@ -150,45 +148,6 @@ for (const [name, createStore] of Object.entries(stores)) {
         });
       });
     }
-
-    it('a cost that is settled at the instant of its charge is as if it had been requested: random costs', () => {
-      const units = fc.constantFrom(0, 0, 1, 2, 3, 7);
-      const costs = fc.array(units, { minLength: 3, maxLength: 3 });
-      const step = fc.record({
-        first: costs,
-        then: costs,
-        ms: fc.constantFrom(0, 1, 500, 60_000, 4 * HOUR_MS),
-      });
-      const algorithms = fc.constantFrom(...of('', 10).slice(0, -1));
-      return fc.assert(
-        fc.asyncProperty(
-          fc.array(algorithms, { minLength: 3, maxLength: 3 }),
-          fc.array(step, { minLength: 1, maxLength: 15 }),
-          async (list, steps) => {
-            const policies = list.map((policy, i) => ({ ...policy, name: `p${i}` }));
-            const [real, twin] = [make({ policies }), make({ policies })];
-            const named = (of: number[]) => ({
-              cost: Object.fromEntries(of.map((own, i) => [`p${i}`, own])),
-            });
-            for (const { first, then, ms } of steps) {
-              for (const { clock } of [real, twin]) clock.now += ms;
-              const [fits, directly] = [named(first), named(then)];
-              if (!(await real.limiter.peek('k', fits)).allowed) continue;
-              if (!(await real.limiter.peek('k', directly)).allowed) continue;
-              if (first.every((own) => own === 0)) continue;
-              const decision = await real.limiter.consume('k', fits);
-              await decision.settle(directly.cost);
-              await twin.limiter.consume('k', directly);
-              for (const look of [0, 1, 3])
-                expect((await real.limiter.peek('k', { cost: look })).policies).to.deep.equal(
-                  (await twin.limiter.peek('k', { cost: look })).policies,
-                );
-            }
-          },
-        ),
-        runs(name, 200, 40),
-      );
-    });
 
     it('takes as many slots as the cost of its policy, gives them back, and renews them', async () => {
       const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 4, lease: '1m' };
@@ -466,12 +425,12 @@ describe('a cost per policy', () => {
     const tested = createLimiter({
       policies: [
         { name: 'all', limit: 1000, window: '1m' },
-        { name: 'pace', algorithm: 'leaky-bucket', limit: 100, window: '1s', burst: 1, maxDelay: '1s' },
+        { name: 'pace', algorithm: 'leaky-bucket', limit: 4, window: '1s', burst: 1, maxDelay: '1s' },
       ],
     });
     await tested.consume('k');
     const decision = await tested.consume('k', { cost: { all: 0 } });
-    expect(decision.delayMs).to.be.within(1, 10);
+    expect(decision.delayMs).to.be.within(1, 250);
     expect((await tested.hold(decision)).allowed).to.be.true;
     expect((await tested.consume('k', { cost: { pace: 0 } })).delayMs).to.equal(0);
     await tested.close();

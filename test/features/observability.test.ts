@@ -100,7 +100,8 @@ describe('diagnostics channels', () => {
     expect(first).to.include({ limiter: 'timed', degraded: false });
     expect(first!.durationMs).to.be.within(0, 1000);
 
-    // A late process is distinguished from a slow store.
+    // A late process is distinguished from a slow store. On a busy machine, the first answer may have been late, too.
+    const { late } = limiter.health;
     const pending = limiter.consume('k');
     const end = performance.now() + 150;
     while (performance.now() < end);
@@ -108,7 +109,7 @@ describe('diagnostics channels', () => {
     const second = (published.store as StoreMessage[])[1]!;
     expect(second.degraded).to.equal(false);
     expect(second.busyMs).to.be.within(140, second.durationMs + 1);
-    expect(limiter.health).to.include({ state: 'up', failures: 0, late: 1 });
+    expect(limiter.health).to.include({ state: 'up', failures: 0, late: late + 1 });
 
     await server.stop();
     while (limiter.health.state === 'up') {

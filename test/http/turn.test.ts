@@ -53,7 +53,9 @@ describe('a request that the memory store decides', () => {
   }
 });
 
-describe('a concurrency policy before a synchronous handler', () => {
+describe('a concurrency policy before a synchronous handler', function () {
+  this.timeout(60_000);
+
   it('denies no request, however many a turn brings: their handlers never run at once', async () => {
     const app = express();
     app.use(rateLimit({ algorithm: 'concurrency', limit: 10, lease: '1m' }));

@@ -9,7 +9,7 @@ import { runs } from '../support/random.js';
 
 const NOW = 1_800_000_000_000;
 const LIMIT = 1000;
-// The states of shares and of slots' shares change outside of their columns: see test/laws/shares.test.ts.
+// The states of shares and of slots' shares change outside of their columns: see test/features/shares/law.test.ts.
 const kinds = (Object.keys(algorithms) as Kernel[]).filter((kind) => !kind.endsWith('shares'));
 const params = kinds.map(
   (kind) =>

@@ -70,7 +70,6 @@ describe('the site of the documentation', function () {
   });
 
   after(async () => {
-    await browser?.close();
     await site?.close();
   });
 

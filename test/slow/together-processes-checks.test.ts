@@ -214,13 +214,18 @@ describe('the checks of drawn sites with processes', () => {
   });
 
   it('find a store that processes do not share, in a drawn site with processes', async function () {
-    this.timeout(120_000);
+    this.timeout(300_000);
     const spares = new Spares('unshared', 6);
     try {
-      const place = ['unshared', join(makeDirectory(), 'site.db'), ''] as const;
-      const { faults } = await play(place, spares, SITE_WITH_IDS, 1600);
       // Each process counts alone: what a key was charged does not add up, or an id is charged by both.
-      expect(faults.join('\n')).to.match(/ledger of l|is charged 2 times/);
+      const wanted = /ledger of l|is charged 2 times/;
+      let found = '';
+      // On a busy machine, a site has few calls in the time of a drawn one.
+      for (let ms = 1600; ms <= 25_600 && !wanted.test(found); ms *= 2) {
+        const place = ['unshared', join(makeDirectory(), 'site.db'), ''] as const;
+        found = (await play(place, spares, SITE_WITH_IDS, ms)).faults.join('\n');
+      }
+      expect(found).to.match(wanted);
     } finally {
       await spares.stop();
     }

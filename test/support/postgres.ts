@@ -1,11 +1,12 @@
 // A PostgreSQL server for tests, on loopback, and its stores.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, cpSync, existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Pool, type PoolConfig } from 'pg';
 import { postgresStore } from 'headgate/postgres';
+import { root } from '../../scripts/lib/run.mjs';
 import { findProgram } from '../../scripts/programs.mjs';
 import { freePort, watch } from './servers.js';
 
@@ -37,12 +38,8 @@ export async function startPostgres(
   const directory = mkdtempSync(join(tmpdir(), 'headgate-postgres-'));
   if (user) chownSync(directory, user.uid, user.gid);
   const data = join(directory, 'data');
-  const initialized = spawnSync(
-    join(dirname(program), 'initdb'),
-    ['-D', data, '-U', 'headgate', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'],
-    { encoding: 'utf8', ...user },
-  );
-  if (initialized.status !== 0) throw new Error(`initdb failed: ${initialized.stdout}${initialized.stderr}`);
+  cpSync(emptyData(program, user), data, { recursive: true, preserveTimestamps: true });
+  if (user) spawnSync('chown', ['-R', SERVER_USER, data]);
   const port = await freePort();
   const url = `postgres://headgate@127.0.0.1:${port}/postgres`;
   const given = { listen_addresses: '127.0.0.1', unix_socket_directories: '', fsync: 'off', ...settings };
@@ -85,6 +82,34 @@ export async function startPostgres(
       rmSync(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** The data of a new server of this version, which is made once on a machine, because it takes a second of the processor. */
+function emptyData(program: string, user: { uid: number; gid: number } | undefined): string {
+  const [version = ''] =
+    /\d[\w.]*/.exec(spawnSync(program, ['--version'], { encoding: 'utf8' }).stdout) ?? [];
+  const kept = join(root, `node_modules/.cache/headgate/postgres-${version}`);
+  if (existsSync(kept)) return kept;
+  const directory = mkdtempSync(join(tmpdir(), 'headgate-initdb-'));
+  if (user) chownSync(directory, user.uid, user.gid);
+  const data = join(directory, 'data');
+  const { status, stdout, stderr } = spawnSync(
+    join(dirname(program), 'initdb'),
+    ['-D', data, '-U', 'headgate', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'],
+    { encoding: 'utf8', ...user },
+  );
+  if (status !== 0) throw new Error(`initdb failed: ${stdout}${stderr}`);
+  // Another process may keep its own meanwhile, which is the same.
+  const written = `${kept}.${process.pid}`;
+  cpSync(data, written, { recursive: true });
+  rmSync(directory, { recursive: true, force: true });
+  try {
+    renameSync(written, kept);
+  } catch (error) {
+    if (!existsSync(kept)) throw error;
+    rmSync(written, { recursive: true });
+  }
+  return kept;
 }
 
 /** A server for the tests of a suite: `pool` ends with them, and `table` is new and set up for each test. */

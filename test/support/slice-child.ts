@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import type { Heat } from '../slow/slices/processes.test.js';
+import type { Heat } from '../features/slices/slow/processes.test.js';
 
 const [port, prefix] = process.argv.slice(2);
 const redis = new Redis(Number(port));

@@ -308,6 +308,11 @@ for (const kind of serverKinds) {
       const limited = new Set(many.filter((_, i) => i % 10 === 0));
       await Promise.all(many.map((key) => api.consume(key, { cost: limited.has(key) ? 3 : 1 })));
       await client.config('RESETSTAT');
+      // A user who may neither write nor call KEYS: the statistics of the server would also count what other stores of this process send.
+      const rights = ['reset', 'on', '>password', '~*', '&*', '+@all', '-@write', '-keys'];
+      await client.call('ACL', 'SETUSER', 'reader', ...rights);
+      const as = servers[kind].url.replace('//', '//reader:password@');
+      const list = (...args: string[]) => jsonLines('list', '--redis', as, '--prefix', prefix, ...args);
       const lines = await list(...API_TEXT, '--limited');
       expect(new Set(keysOf(lines, 'limited'))).to.deep.equal(limited);
       expect(lines).to.have.length(limited.size);
@@ -317,16 +322,14 @@ for (const kind of serverKinds) {
       const stats = await client.info('commandstats');
       const calls = (command: string) =>
         Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
-      expect(calls('keys')).to.equal(0);
       expect(calls('scan')).to.be.above(3 * 15);
-      const commands = [...stats.matchAll(/cmdstat_(\S+):/g)].map(([, command]) => command!);
-      for (const writing of ['set', 'del', 'unlink']) expect(commands).to.not.include(writing);
 
       const first = await list(...API_TEXT, '--limit', '7');
       expect(first).to.have.length(7);
       const people = await headgate(['list', ...where]);
       expect(people.stdout.split('\n').filter((line) => line.startsWith('user:'))).to.have.length(1000);
       expect(people.stdout).to.contain('There are more: --limit 0');
+      await client.call('ACL', 'DELUSER', 'reader');
     });
 
     it('shows denials that count towards a ban of a limiter that is not published, though another one is', async () => {

@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { postgresStore } from 'headgate/postgres';
 import { freshTable, usePostgres } from '../../support/postgres.js';
 import { runs } from '../../support/random.js';
-import { expectSame, SHARED_POLICIES } from '../../support/share-traces.js';
+import { expectSame, SHARED_POLICIES } from '../../features/shares/traces.js';
 import { memory } from '../../support/stores.js';
 
 describe('PostgreSQL, shares', function () {

@@ -1,7 +1,7 @@
 import type { PostgresRig } from '../../support/postgres.js';
 import { usePostgres } from '../../support/postgres.js';
 import { postgresStore } from 'headgate/postgres';
-import { describeWaitReturns } from '../../support/wait-returns.js';
+import { describeWaitReturns } from '../../features/wait/returns.js';
 
 describe('PostgreSQL', () => {
   let rig: PostgresRig;

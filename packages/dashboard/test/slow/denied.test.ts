@@ -1,39 +1,18 @@
 // The searches of an open row, and the dialogs, in Chromium.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, memoryStore, type CreateLimiterOptions, type Limiter, type Store } from 'headgate';
+import type { Page } from 'playwright-core';
+import { memoryStore, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Site } from '../servers.js';
+import { limiterOf, openSite, type TabOptions } from '../page.js';
 
 describe('an open row of the page', function () {
   this.timeout(60_000);
-  let browser: Browser;
-  const sites: Site[] = [];
-  const limiters: Limiter[] = [];
   let traffic: NodeJS.Timeout | undefined;
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    clearInterval(traffic);
-    for (const context of browser.contexts()) await context.close();
-    for (const site of sites.splice(0)) await site.close();
-    await Promise.all(limiters.splice(0).map((limiter) => limiter.close()));
-  });
+  afterEach(() => clearInterval(traffic));
 
-  const open = async (store: Store, screen = 'now', options: Parameters<typeof openTab>[2] = {}) => {
-    const site = await startPage({ store });
-    sites.push(site);
-    return openTab(browser, `${site.url}#/${screen}`, { user: 'ada', ...options });
-  };
-  const limiterOf = (store: Store, name: string, options: object = {}): Limiter => {
-    const all = { store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options };
-    const limiter = createLimiter(all as CreateLimiterOptions);
-    limiters.push(limiter);
-    return limiter;
-  };
+  const open = (store: Store, screen = 'now', options?: TabOptions) => openSite({ store }, screen, options);
   const onRedis = () => redisStore(clients.redis, { prefix: freshPrefix(), publish: '50ms', counts: true });
   const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
 

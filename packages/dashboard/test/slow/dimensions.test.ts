@@ -1,27 +1,14 @@
 // A key that limiters count in several dimensions, on the page.
 import { expect } from 'chai';
-import type { Browser } from 'playwright-core';
-import { createLimiter, type Limiter } from 'headgate';
+import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { told } from '../../../cli/test/cli.js';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Site } from '../servers.js';
+import { endWith, limiterOf, openSite } from '../page.js';
 
 describe('a key of several dimensions on the page', function () {
   this.timeout(60_000);
-  let browser: Browser;
-  let site: Site;
-  let limiters: Limiter[];
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-    await Promise.all(limiters.map((limiter) => limiter.close()));
-  });
-
   it('has charges that a reset leaves and names', async () => {
     const prefix = freshPrefix();
     const store = redisStore(clients.redis, { prefix, publish: '50ms' });
@@ -30,13 +17,12 @@ describe('a key of several dimensions on the page', function () {
     const chat = createLimiter({ store, name: 'chat', policies: ['pool=9/1h by provider share tenant'] });
     // A bucket that nobody used, with room for fewer units than its limit.
     const idle = createLimiter({ store, name: 'idle', policies: ['token-bucket 100/1h burst 10 by org'] });
-    limiters = [api, login, chat, idle];
+    for (const limiter of [api, login, chat, idle]) endWith(limiter);
     await api.consume('multi');
     await login.consume({ account: 'multi' });
     await chat.consume({ provider: 'openai', tenant: 'multi' });
     await told(['--redis', servers.redis.url, '--prefix', prefix], 'api', 'login', 'chat', 'idle');
-    site = await startPage({ store });
-    const { page, problems } = await openTab(browser, `${site.url}#/key/multi`, { user: 'ada' });
+    const { page, problems } = await openSite({ store }, 'key/multi');
     const answer = page.locator('.answer', { has: page.getByRole('heading', { name: 'api' }) });
     await answer.getByRole('button', { name: 'Reset' }).click();
     const dialog = page.getByRole('dialog');
@@ -56,11 +42,9 @@ describe('a key of several dimensions on the page', function () {
 
   it('has a log in plain words, in which an undone change is not undone twice', async () => {
     const store = redisStore(clients.redis, { prefix: freshPrefix(), publish: '50ms' });
-    const api = createLimiter({ store, name: 'api', limit: 5, window: '1h', overrides: true });
-    limiters = [api];
+    const api = limiterOf(store, 'api', { ban: undefined });
     await api.override('multi', '9/1h', { by: 'olga' });
-    site = await startPage({ store });
-    const { page } = await openTab(browser, `${site.url}#/key/multi`, { user: 'ada' });
+    const { page } = await openSite({ store }, 'key/multi');
     const changes = page.locator('.changes li');
     await changes.getByRole('button', { name: 'Undo' }).click();
     const dialog = page.getByRole('dialog');

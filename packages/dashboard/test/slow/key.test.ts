@@ -1,33 +1,24 @@
 // The page of a key: the headline, and the buttons that fit its state.
 import { expect } from 'chai';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, memoryStore, type Limiter } from 'headgate';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Site } from '../servers.js';
+import type { Page } from 'playwright-core';
+import { memoryStore, type Limiter, type Store } from 'headgate';
+import { counted, limiterOf, openSite } from '../page.js';
 
 describe('the page of a key', function () {
   this.timeout(60_000);
-  let browser: Browser;
-  let site: Site;
+  let store: Store;
   let limiter: Limiter;
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-    await limiter.close();
-  });
-  const start = async (screen = ''): Promise<Page> => {
-    const store = memoryStore();
-    limiter = createLimiter({ store, name: 'api', policies: ['4/1h'], ban: {}, overrides: true });
-    site = await startPage({ store });
-    return (await openTab(browser, site.url + screen, { user: 'ada' })).page;
+  const start = async (): Promise<Page> => {
+    store = memoryStore();
+    limiter = limiterOf(store, 'api', { policies: ['4/1h'] });
+    return (await openSite({ store })).page;
   };
 
   it('is not green after denials of the last minutes, and / selects the old key', async () => {
     const page = await start();
     for (let i = 0; i < 7; i++) await limiter.consume('eve');
     await limiter.reset('eve');
+    await counted(store, 'api', 7);
     await page.evaluate("location.hash = '#/key/eve'");
     await page.getByText(/Admitted now by every limiter, after 3 denials in the last 15 minutes/).waitFor();
     expect(await page.locator('.verdict').getAttribute('class')).to.equal('verdict');

@@ -2,10 +2,9 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { expect } from 'chai';
-import type { Browser } from 'playwright-core';
-import { createLimiter, memoryStore } from 'headgate';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Site } from '../servers.js';
+import { memoryStore } from 'headgate';
+import { limiterOf, endWith, openSite, openTab } from '../page.js';
+import { startPage } from '../servers.js';
 
 /** Forwards connections to a port, until `hang` stops all bytes, as if the server hung. */
 async function startProxy(port: number) {
@@ -38,27 +37,13 @@ async function startProxy(port: number) {
 
 describe('the connection of the page', function () {
   this.timeout(90_000);
-  let browser: Browser;
-  let site: Site;
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-  });
-  const start = async (options: object = {}) => {
-    const store = memoryStore();
-    const limiter = createLimiter({ store, name: 'api', policies: ['5/1h'] });
-    site = await startPage({ store, ...options });
-    return limiter;
-  };
-
   it('is not live while the server hangs, and figures have an age', async () => {
-    const limiter = await start();
-    const url = new URL(site.url);
+    const store = memoryStore();
+    limiterOf(store, 'api');
+    const url = new URL(endWith(await startPage({ store })).url);
     const proxy = await startProxy(Number(url.port));
     url.port = String(proxy.port);
-    const { page } = await openTab(browser, url.href, { user: 'ada' });
+    const { page } = await openTab(url.href, { user: 'ada' });
     await page.locator('.link.live').waitFor();
     proxy.hang();
     const link = page.locator('.link');
@@ -76,12 +61,12 @@ describe('the connection of the page', function () {
     await page.locator('.link.polling').waitFor();
     expect(await page.getByRole('alert').count()).to.equal(0);
     proxy.close();
-    await limiter.close();
   });
 
   it('ends with the session, and no screen blames the store', async () => {
-    const limiter = await start({ needsSession: true });
-    const { page } = await openTab(browser, site.url, { user: 'ada' });
+    const store = memoryStore();
+    limiterOf(store, 'api');
+    const { page } = await openSite({ store, needsSession: true });
     await page.locator('.link.live').waitFor();
     await page.context().clearCookies({ name: 'user' });
     await page.locator('.link.ended').waitFor({ timeout: 15_000 });
@@ -93,6 +78,5 @@ describe('the connection of the page', function () {
     await page.evaluate("location.hash = '#/log'");
     await page.getByText('Unknown.', { exact: true }).waitFor();
     expect(await page.locator('main').innerText()).not.to.contain('store');
-    await limiter.close();
   });
 });

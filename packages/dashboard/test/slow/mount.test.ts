@@ -3,20 +3,15 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
-import type { Browser } from 'playwright-core';
 import { createLimiter, memoryStore } from 'headgate';
 import { dashboard } from 'headgate-dashboard';
-import { openTab, startBrowser } from '../page.js';
+import { endWith, openTab } from '../page.js';
 
 describe('the page without a slash at the end of its address', function () {
   this.timeout(60_000);
-  let browser: Browser;
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-
   it('reads, streams and changes, behind a framework that removes slashes', async () => {
     const store = memoryStore();
-    const limiter = createLimiter({ store, name: 'api', policies: ['5/1h'], ban: {} });
+    const limiter = endWith(createLimiter({ store, name: 'api', policies: ['5/1h'], ban: {} }));
     const handler = dashboard({ store, basePath: '/admin/limits', actions: () => ({ by: 'ada' }) });
     // Next.js answers so by default.
     const server = createServer((req, res) => {
@@ -26,7 +21,7 @@ describe('the page without a slash at the end of its address', function () {
     });
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/admin/limits`;
-    const { page, problems } = await openTab(browser, `${url}/#/key/ada`);
+    const { page, problems } = await openTab(`${url}/#/key/ada`);
     await page.locator('.link.live').waitFor();
     expect(page.url()).to.equal(`${url}#/key/ada`);
     await page.getByRole('button', { name: 'Ban' }).first().click();
@@ -37,6 +32,5 @@ describe('the page without a slash at the end of its address', function () {
     expect(problems).to.deep.equal([]);
     server.closeAllConnections();
     server.close();
-    await limiter.close();
   });
 });

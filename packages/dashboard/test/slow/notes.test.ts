@@ -1,29 +1,15 @@
 // The notes about changes: an undo, and warnings, that cover no button.
 import { expect } from 'chai';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, memoryStore, type Limiter } from 'headgate';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Site } from '../servers.js';
+import type { Page } from 'playwright-core';
+import { memoryStore } from 'headgate';
+import { limiterOf, openSite } from '../page.js';
 
 describe('notes of the page', function () {
   this.timeout(90_000);
-  let browser: Browser;
-  let site: Site;
-  let limiter: Limiter;
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-    await limiter.close();
-  });
   const open = async (): Promise<Page> => {
     const store = memoryStore();
-    limiter = createLimiter({ store, name: 'api', policies: ['5/1h'], ban: {}, overrides: true });
-    site = await startPage({ store });
-    const { page } = await openTab(browser, site.url, {
-      ...{ user: 'ada', viewport: { width: 1280, height: 500 } },
-    });
+    const limiter = limiterOf(store, 'api');
+    const { page } = await openSite({ store }, '', { viewport: { width: 1280, height: 500 } });
     for (const key of ['k1', 'k2', 'k3']) await limiter.ban(key, '1h');
     await page.locator('.limiters tbody').getByRole('button', { name: 'api' }).click();
     await page.locator('.list li').nth(2).waitFor();

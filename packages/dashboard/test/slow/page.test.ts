@@ -6,41 +6,20 @@ import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, memoryStore, type CreateLimiterOptions, type Limiter, type Store } from 'headgate';
+import type { Page } from 'playwright-core';
+import { memoryStore } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { startServer } from '../../../../test/support/servers.js';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Given, type Site } from '../servers.js';
+import { limiterOf, openSite, type TabOptions } from '../page.js';
+import type { Given } from '../servers.js';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 describe('the page', function () {
   this.timeout(120_000);
-  let browser: Browser;
-  const sites: Site[] = [];
-  const limiters: Limiter[] = [];
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    for (const site of sites.splice(0)) await site.close();
-    await Promise.all(limiters.splice(0).map((limiter) => limiter.close()));
-  });
-
-  const open = async (given: Given, options: Parameters<typeof openTab>[2] = {}) => {
-    const site = await startPage(given);
-    sites.push(site);
-    return { site, ...(await openTab(browser, site.url, { user: 'ada', ...options })) };
-  };
-  const limiterOf = (store: Store, name: string, options: object = {}): Limiter => {
-    const all = { store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options };
-    const limiter = createLimiter(all as CreateLimiterOptions);
-    limiters.push(limiter);
-    return limiter;
-  };
+  const open = (given: Given, options?: TabOptions) => openSite(given, '', options);
   const row = (page: Page, name: string) =>
     page.locator('.limiters tbody', { has: page.getByRole('button', { name, exact: true }) });
 
@@ -58,11 +37,19 @@ describe('the page', function () {
     await row(page, 'api').getByRole('button').first().click();
     await sleep(14_000);
     const cells = row(page, 'api').locator('.keys').first().locator('tbody tr').first().locator('td');
-    const [key, denied, admitted, policy] = await cells.allInnerTexts();
+    let [key, denied, admitted, policy] = await cells.allInnerTexts();
+    const rate = () => Number(denied) + Number(admitted);
+    // A busy machine delays the load, and with it the rates of the last seconds.
+    for (
+      const end = Date.now() + 45_000;
+      Date.now() < end && !(rate() >= 18 && rate() <= 22);
+      await sleep(500)
+    )
+      [key, denied, admitted, policy] = await cells.allInnerTexts();
     isRunning = false;
     await load;
     expect(key).to.contain('203.0.113.86');
-    expect(Number(denied) + Number(admitted)).to.be.within(18, 22);
+    expect(rate()).to.be.within(18, 22);
     expect(policy).to.contain('minute');
     expect(problems).to.deep.equal([]);
   });
@@ -124,7 +111,7 @@ describe('the page', function () {
       await page.locator('.list li', { hasText: text }).getByRole('button', { name: 'Unban' }).click();
       await page.getByLabel('Reason').fill('test');
       if (key.includes('\0'))
-        expect(await page.getByRole('dialog').innerText()).to.contain('A shell cannot pass this key');
+        await page.getByRole('dialog').getByText('A shell cannot pass this key').waitFor();
       await page.getByRole('button', { name: 'Unban', exact: true }).last().click();
       await page.locator('.note', { hasText: text }).waitFor();
       expect((await limiter.peek(key)).allowed).to.equal(true);
@@ -221,7 +208,7 @@ describe('the page', function () {
     await limiter.ban('ada', '1h', { by: 'ops' });
     await row(page, 'api').getByRole('button').first().click();
     await page.locator('.list li').first().waitFor();
-    expect(await page.locator('.me').innerText()).to.equal('read-only');
+    await page.locator('.me').getByText('read-only', { exact: true }).waitFor();
     for (const screen of ['now', 'key/ada', 'what-if', 'log']) {
       await page.evaluate(`location.hash = '#/${screen}'`);
       await sleep(500);

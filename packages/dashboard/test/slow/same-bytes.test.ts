@@ -2,13 +2,13 @@
 import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, type Limiter } from 'headgate';
+import type { Page } from 'playwright-core';
+import type { Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { headgate, told } from '../../../cli/test/cli.js';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
+import { endWith, limiterOf, openTab } from '../page.js';
 import { startPage, type Site } from '../servers.js';
 
 const client = clients.redis;
@@ -56,30 +56,22 @@ function wordsIn(line: string): string[] {
 
 describe('buttons and command lines', function () {
   this.timeout(60_000);
-  let browser: Browser;
   let site: Site;
   let page: Page;
   /** The prefix that the page changes, and the prefix that the command line changes. */
   let prefixes: [string, string];
   let limiters: Limiter[];
 
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
   beforeEach(async () => {
     prefixes = [freshPrefix(), freshPrefix()];
     limiters = [];
     for (const prefix of prefixes) {
       const store = redisStore(client, { prefix, publish: '20ms', localDenials: false, counts: false });
       const policies = ['minute=20/1h', 'day=token-bucket 50/1d', 'account=5/1d by account'];
-      limiters.push(createLimiter({ store, name: 'api', policies, ban: {}, overrides: true }));
+      limiters.push(limiterOf(store, 'api', { policies }));
       await told(['--redis', servers.redis.url, '--prefix', prefix], 'api');
     }
-    site = await startPage({ store: redisStore(client, { prefix: prefixes[0] }), from: 'cli' });
-  });
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-    await Promise.all(limiters.map((limiter) => limiter.close()));
+    site = endWith(await startPage({ store: redisStore(client, { prefix: prefixes[0] }), from: 'cli' }));
   });
 
   const both = async (use: (limiter: Limiter) => Promise<unknown>) => {
@@ -88,7 +80,7 @@ describe('buttons and command lines', function () {
 
   /** Presses a button of the key's screen, gives a reason, runs the shown command line on the twin, and compares both. */
   const press = async (key: string, button: string, prepare?: () => Promise<unknown>) => {
-    ({ page } = await openTab(browser, `${site.url}#/key/${encodeURIComponent(key)}`, { user: 'ada' }));
+    ({ page } = await openTab(`${site.url}#/key/${encodeURIComponent(key)}`, { user: 'ada' }));
     await page.locator('.verdict').waitFor();
     for (const summary of await page.locator('details:not([open]) > summary').all()) await summary.click();
     await page.locator('.answer').first().getByRole('button', { name: button, exact: true }).click();
@@ -132,7 +124,7 @@ describe('buttons and command lines', function () {
   it('a ban in all limiters', async () => {
     for (const prefix of prefixes) {
       const store = redisStore(client, { prefix, publish: '20ms', localDenials: false, counts: false });
-      limiters.push(createLimiter({ store, name: 'login', policies: ['5/1h'], ban: {} }));
+      limiters.push(limiterOf(store, 'login', { overrides: false }));
       await told(['--redis', servers.redis.url, '--prefix', prefix], 'login');
     }
     await press('user:42', 'Ban', () => page.getByText('in all limiters').click());

@@ -1,37 +1,24 @@
 // The tenants of a shared limit: on the page, in `top`, and in `tenants`.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Browser } from 'playwright-core';
-import { createLimiter, type Limiter } from 'headgate';
+import { createLimiter } from 'headgate';
 import { createAdmin, type TenantView, type Traffic } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import { headgate, json, told } from '../../../cli/test/cli.js';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Site } from '../servers.js';
+import { endWith, openTab } from '../page.js';
+import { startPage } from '../servers.js';
 
 describe('the tenants of a shared limit', function () {
   this.timeout(60_000);
-  let browser: Browser;
-  let site: Site;
-  let limiters: Limiter[];
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-    await Promise.all(limiters.map((limiter) => limiter.close()));
-  });
-
   it('are denied by the policy that denies them, in one row, on the page and the command line', async () => {
     const prefix = freshPrefix();
     const store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms' });
     const where = ['--redis', servers.redis.url, '--prefix', prefix];
     const policies = ['tokens=300/1h by provider share tenant', 'pace=5/1h by tenant'];
-    const chat = createLimiter({ store, name: 'chat', policies });
-    limiters = [chat];
-    site = await startPage({ store });
+    const chat = endWith(createLimiter({ store, name: 'chat', policies }));
+    const site = endWith(await startPage({ store }));
     await told(where, 'chat');
     for (let i = 0; i < 60; i++) await chat.consume({ provider: 'openai', tenant: 'globex' });
     const admin = createAdmin(store);
@@ -40,7 +27,7 @@ describe('the tenants of a shared limit', function () {
     expect(lines).to.match(
       /tenant globex in provider openai +tokens .* pace [\d.]+\/s +denied \(pace: quota-/,
     );
-    const { page, problems } = await openTab(browser, site.url, { user: 'ada' });
+    const { page, problems } = await openTab(site.url, { user: 'ada' });
     await page.getByRole('button', { name: 'chat', exact: true }).click();
     const row = page.locator('.keys tr', { hasText: 'tokens, within provider openai' });
     await row.getByText('by pace', { exact: true }).waitFor();
@@ -53,11 +40,10 @@ describe('the tenants of a shared limit', function () {
     const store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms' });
     const where = ['--redis', servers.redis.url, '--prefix', prefix];
     const make = (name: string, policy: string) =>
-      createLimiter({ store, name, policies: [policy], overrides: true });
+      endWith(createLimiter({ store, name, policies: [policy], overrides: true }));
     const llm = make('llm', 'p=100/1h by provider share tenant');
     const jobs = make('jobs', 'slots=concurrency 2/1m by pool share team');
-    limiters = [llm, jobs];
-    site = await startPage({ store });
+    const site = endWith(await startPage({ store }));
     await told(where, 'llm');
     await told(where, 'jobs');
     await llm.consume({ provider: 'openai', tenant: 'globex' }, { cost: 5 });
@@ -93,7 +79,7 @@ describe('the tenants of a shared limit', function () {
       new RegExp(`llm +tenant acme in provider openai +p +heavy +1 +${acme.share} of 100 +${acme.used} `),
     );
 
-    const { page, problems } = await openTab(browser, site.url, { user: 'ada' });
+    const { page, problems } = await openTab(site.url, { user: 'ada' });
     await page.getByRole('button', { name: 'llm', exact: true }).click();
     const row = page.locator('.keys tr', { hasText: 'acme' }).first();
     await row.waitFor();

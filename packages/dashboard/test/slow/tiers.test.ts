@@ -1,12 +1,10 @@
 // Limiters with tiers on the page: their limits change, and What if shows them.
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Browser } from 'playwright-core';
 import { createLimiter, memoryStore, type Limiter, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Site } from '../servers.js';
+import { counted, endWith, limiterOf, openSite, openTab } from '../page.js';
+import { startPage } from '../servers.js';
 
 const TIERS = { free: ['day=10/1d'], pro: ['minute=100/1m', 'day=1000/1d'] };
 
@@ -15,22 +13,11 @@ const onRedis = (): Store => redisStore(clients.redis, { prefix: freshPrefix(), 
 
 describe('limiters with tiers on the page', function () {
   this.timeout(60_000);
-  let browser: Browser;
-  let site: Site;
   let limiter: Limiter;
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-    await limiter.close();
-  });
 
   const open = async (screen: string, ban = {}, store: Store = memoryStore()) => {
-    limiter = createLimiter({ store, name: 'api', tiers: TIERS, overrides: true, ban });
-    site = await startPage({ store });
-    const opened = await openTab(browser, `${site.url}#/${screen}`, { user: 'ada' });
-    return { store, ...opened };
+    limiter = limiterOf(store, 'api', { policies: undefined, tiers: TIERS, ban });
+    return { store, ...(await openSite({ store }, screen)) };
   };
   const limitOf = async (key: string, tier: string) => {
     const { policies } = await limiter.usage(key, { tier });
@@ -87,16 +74,17 @@ describe('limiters with tiers on the page', function () {
 
   it('names no number under What if that is not known, of slots and shares', async () => {
     const store = memoryStore({ counts: true });
-    const reports = createLimiter({ store, name: 'reports', policies: ['slots=concurrency 2/1m'] });
-    limiter = createLimiter({ store, name: 'chat', policies: ['tokens=9/1h by provider share tenant'] });
-    site = await startPage({ store });
+    const reports = endWith(createLimiter({ store, name: 'reports', policies: ['slots=concurrency 2/1m'] }));
+    limiter = endWith(
+      createLimiter({ store, name: 'chat', policies: ['tokens=9/1h by provider share tenant'] }),
+    );
+    const site = endWith(await startPage({ store }));
     for (let i = 0; i < 12; i++) {
       await reports.consume('pdf');
       await limiter.consume({ provider: 'openai', tenant: 'globex' });
     }
-    // Counts arrive each second, and the page asks for them every 30 seconds.
-    await sleep(1500);
-    const { page, problems } = await openTab(browser, `${site.url}#/what-if/reports`, { user: 'ada' });
+    for (const name of ['reports', 'chat']) await counted(store, name, 12);
+    const { page, problems } = await openTab(`${site.url}#/what-if/reports`, { user: 'ada' });
     await page.getByText('A slot is taken until its request ends').waitFor();
     await page.getByText('reports denied 10 of 12 requests (83 %): 10 by this limit').waitFor();
     expect(await page.locator('.distribution, .verdict-line, .over').count()).to.equal(0);
@@ -106,19 +94,17 @@ describe('limiters with tiers on the page', function () {
     expect(await page.locator('.distribution, .verdict-line, .over').count()).to.equal(0);
     expect(await page.locator('main').innerText()).not.to.match(/\buses\b|square root/);
     expect(problems).to.deep.equal([]);
-    await reports.close();
   });
 
   it('names no end of a denial by slots, and the slots and waiting requests of each process', async () => {
     const store = memoryStore({ counts: true });
-    limiter = createLimiter({ store, name: 'reports', policies: ['slots=concurrency 2/1m'] });
-    site = await startPage({ store });
+    limiter = endWith(createLimiter({ store, name: 'reports', policies: ['slots=concurrency 2/1m'] }));
     await limiter.consume('pdf');
     await limiter.consume('pdf');
     const stop = new AbortController();
     const waiting = limiter.wait('pdf', { timeout: '1m', signal: stop.signal }).catch(() => {});
     const denials = setInterval(() => void limiter.consume('pdf'), 100);
-    const { page, problems } = await openTab(browser, site.url, { user: 'ada' });
+    const { page, problems } = await openSite({ store });
     await page.getByRole('button', { name: 'reports', exact: true }).click();
     const end = /until a slot is returned, in (\d+ s|1 min) at the latest if its process died/;
     await page.locator('.detail').getByText(end).waitFor();
@@ -165,7 +151,7 @@ describe('limiters with tiers on the page', function () {
 
   it('shows the policies of each tier under What if, and never another limiter', async () => {
     const { page, store, problems } = await open('what-if/api');
-    const other = createLimiter({ store, name: 'other', limit: 1, window: '1m' });
+    endWith(createLimiter({ store, name: 'other', limit: 1, window: '1m' }));
     await page.getByRole('button', { name: 'day in tier pro' }).click();
     expect(await page.locator('.slider').innerText()).to.contain('1,000');
     await page.getByText('day counts the keys of all tiers together').waitFor();
@@ -178,6 +164,5 @@ describe('limiters with tiers on the page', function () {
     expect(await page.getByRole('alert').innerText()).to.contain('No limiter of this name');
     expect(await page.locator('.slider').count()).to.equal(0);
     expect(problems).to.deep.equal([]);
-    await other.close();
   });
 });

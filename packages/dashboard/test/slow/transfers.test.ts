@@ -3,44 +3,36 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { expect } from 'chai';
 import express from 'express';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, type Limiter } from 'headgate';
+import type { Page } from 'playwright-core';
+import type { Limiter } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { headgate, told } from '../../../cli/test/cli.js';
 import { servers } from '../../../../test/support/shared-servers.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
+import { endWith, limiterOf, openTab, type TabOptions } from '../page.js';
 import { startPage, type Site } from '../servers.js';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 describe('export and import on the page', function () {
   this.timeout(60_000);
-  let browser: Browser;
   let site: Site;
   let api: Limiter;
   let prefix: string;
   let where: string[];
   let store: ReturnType<typeof redisStore>;
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
   beforeEach(async () => {
     prefix = freshPrefix();
     store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms', localDenials: false });
     where = ['--redis', servers.redis.url, '--prefix', prefix];
-    api = createLimiter({ store, name: 'api', policies: ['minute=5/1m'], ban: {}, overrides: true });
+    api = limiterOf(store, 'api', { policies: ['minute=5/1m'] });
     await told(where, 'api');
-    site = await startPage({ store });
-  });
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await site.close();
-    await api.close();
+    site = endWith(await startPage({ store }));
   });
 
-  const openRow = async (options: Parameters<typeof openTab>[2] = {}) => {
-    const tab = await openTab(browser, site.url, { user: 'ada', ...options });
+  const openRow = async (options: TabOptions = {}) => {
+    const tab = await openTab(site.url, { user: 'ada', ...options });
     await tab.page.getByRole('button', { name: 'api', exact: true }).click();
     await tab.page.locator('.details .transfer').first().waitFor();
     return tab;
@@ -88,7 +80,7 @@ describe('export and import on the page', function () {
     const web = rateLimit({ store, name: 'web', limit: 5, window: '1m', ban: {} });
     expect(express().use(web)).to.be.a('function');
     await told(where, 'web');
-    const { page, problems } = await openTab(browser, site.url, { user: 'ada' });
+    const { page, problems } = await openTab(site.url, { user: 'ada' });
     await page.getByRole('button', { name: 'web', exact: true }).click();
     await row(page).getByRole('button', { name: 'Import bans' }).click();
     await dialog(page).getByLabel('or its lines').fill('customer:42\n203.0.113.7\ncustomer:43');
@@ -201,7 +193,7 @@ describe('export and import on the page', function () {
   });
 
   it('offers neither to a visitor who is not an operator', async () => {
-    const { page } = await openTab(browser, site.url);
+    const { page } = await openTab(site.url);
     await page.getByRole('button', { name: 'api', exact: true }).click();
     await page.locator('.detail h3', { hasText: 'Overrides' }).waitFor();
     expect(await page.getByRole('button', { name: /Import|Export/ }).count()).to.equal(0);

@@ -2,38 +2,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import type { Browser, Page } from 'playwright-core';
-import { createLimiter, memoryStore, type CreateLimiterOptions, type Limiter, type Store } from 'headgate';
+import type { Page } from 'playwright-core';
+import { memoryStore, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { startServer } from '../../../../test/support/servers.js';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
-import { openTab, startBrowser } from '../page.js';
-import { startPage, type Given, type Site } from '../servers.js';
+import { limiterOf, openSite } from '../page.js';
 
 describe('what the page does not know', function () {
   this.timeout(90_000);
-  let browser: Browser;
-  const sites: Site[] = [];
-  const limiters: Limiter[] = [];
-  before(async () => void (browser = await startBrowser()));
-  after(() => browser?.close());
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    for (const site of sites.splice(0)) await site.close();
-    await Promise.all(limiters.splice(0).map((limiter) => limiter.close()));
-  });
-
-  const open = async (given: Given, screen = 'now') => {
-    const site = await startPage(given);
-    sites.push(site);
-    return { site, ...(await openTab(browser, `${site.url}#/${screen}`, { user: 'ada' })) };
-  };
-  const limiterOf = (store: Store, name: string, options: object = {}): Limiter => {
-    const all = { store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options };
-    const limiter = createLimiter(all as CreateLimiterOptions);
-    limiters.push(limiter);
-    return limiter;
-  };
   const tile = async (page: Page, name: string) => page.getByRole('region', { name }).innerText();
   const go = (page: Page, screen: string) => page.evaluate(`location.hash = '#/${screen}'`);
   const main = (page: Page) => page.locator('main').innerText();
@@ -47,7 +24,7 @@ describe('what the page does not know', function () {
       const store = make();
       const api = limiterOf(store, 'api');
       for (let i = 0; i < 9; i++) await api.consume('ada');
-      const { page, problems } = await open({ store });
+      const { page, problems } = await openSite({ store });
       const row = page.locator('.limiters tbody', { has: page.getByRole('button', { name: 'api' }) });
       await row.waitFor();
       for (const name of ['Decisions', 'Denied', 'Waiting', 'Store'])
@@ -69,7 +46,7 @@ describe('what the page does not know', function () {
       'a',
     );
     await sleep(300);
-    const { page } = await open({ store: counting });
+    const { page } = await openSite({ store: counting });
     await page.getByRole('button', { name: 'off' }).waitFor();
     expect(await tile(page, 'Decisions')).to.contain('without those of 1 limiter: unknown');
     expect(await tile(page, 'Denied')).not.to.match(/nothing is denied|none counted in/);
@@ -85,7 +62,7 @@ describe('what the page does not know', function () {
     const { host = '127.0.0.1', port } = redis.options;
     const few = new Redis(port!, host, { username: 'reader', password: 'password' });
     try {
-      const { site, page } = await open({ store: few, prefix, auth: 'none' });
+      const { site, page } = await openSite({ store: few, prefix, auth: 'none' });
       const response = await fetch(`${site.url}api/denied?name=api`, { headers: { cookie: 'user=ada' } });
       expect(response.status).to.equal(503);
       expect(((await response.json()) as { error: string }).error).to.match(/NOPERM.*scan/i);
@@ -117,7 +94,7 @@ describe('what the page does not know', function () {
     await sleep(300);
     process.kill(server.pid, 'SIGSTOP');
     try {
-      const { page } = await open({ store, timeout: '500ms' });
+      const { page } = await openSite({ store, timeout: '500ms' });
       await page.getByText('No figure is known.').waitFor();
       for (const name of ['Decisions', 'Denied', 'Waiting']) {
         expect(await tile(page, name))
@@ -153,7 +130,7 @@ describe('what the page does not know', function () {
     const api = limiterOf(store, 'api', { timeout: '1s' });
     await api.consume('ada');
     await api.ban('eve', '1h', { by: 'ada' });
-    const { page } = await open({ store, timeout: '500ms' }, 'log');
+    const { page } = await openSite({ store, timeout: '500ms' }, 'log');
     await page.getByRole('cell', { name: 'eve' }).waitFor();
     await go(page, 'processes');
     await page.locator('.processes tbody tr', { hasText: 'up' }).waitFor();
