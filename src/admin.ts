@@ -32,7 +32,7 @@ export type { KeyViewOptions } from './admin/key.js';
 export type { OtherDenial } from './admin/denied-now.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
-export { kindOfHash, type Hash, type Whose } from './admin/owners.js';
+export { kindOfHash, type Hash, type Whose, type WhoseKey } from './admin/owners.js';
 export type {
   OverrideAllOptions,
   OverrideEffect,

@@ -1,17 +1,19 @@
 import { NO_NOTE } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { END_ONLY, notesIn } from './ban-source.js';
-import { ownerIn } from './bans.js';
-import { SAME_END_MS, warnings, type Context } from './context.js';
+import { SAME_END_MS, type Context } from './context.js';
 import type { LoggedChange } from './log.js';
 import { importedIn } from './entry-keys.js';
-import { notNoted, subjectIn } from './scope.js';
+import { ownerIn } from './logged-keys.js';
+import { notNoted, subjectIn, warnings } from './scope.js';
 import type { ListedChange, Owner, State } from './state.js';
 import { typedKey } from './typed-keys.js';
-import { cannot, changed, type Way } from './undo-way.js';
+import { cannot, changed, type Way, type Ways } from './undo-way.js';
+
+export const waysFromBans: Ways = { ban: banBack, unban: banBack, import: importBack };
 
 /** The way back from an import. Keys with another ban by now keep it. */
-export async function importBack({ state, origin }: Context, listed: ListedChange): Promise<Way> {
+async function importBack({ state, origin }: Context, listed: ListedChange): Promise<Way> {
   const keys = importedIn(listed);
   if (keys === undefined) throw cannot('the log does not have the keys of so large an import');
   const owners = keys.map(([who]) => ownerOfText(state, who));
@@ -52,11 +54,7 @@ function ownerOfText(state: State, who: string): Owner {
 }
 
 /** The way back from a ban or an unban. */
-export async function banBack(
-  { state, origin }: Context,
-  listed: ListedChange,
-  change: LoggedChange,
-): Promise<Way> {
+async function banBack({ state, origin }: Context, listed: ListedChange, change: LoggedChange): Promise<Way> {
   const owners = await ownersOfChange(state, listed, change);
   const { lefts, elapsed, isBanOf } = await sinceThen(state, listed, owners);
   const expected = listed.action === 'ban' ? listed.forMs - elapsed : 0;

@@ -19,9 +19,8 @@ import { factsOf, type TierFind } from './likely-tiers.js';
 import { decidingBy, overrideOfAll } from './override-views.js';
 import { ofDimension } from './limits.js';
 import { whoseState } from './owners.js';
-import { callable } from './shared-limits.js';
+import { callable, tenantVerdicts, usesOf } from './shared-limits.js';
 import type { FoundKey, Search, State } from './state.js';
-import { tenantVerdicts, usesOf } from './tenant-use.js';
 
 export interface Wanted {
   readonly name: string | undefined;
@@ -37,9 +36,11 @@ export interface Wanted {
   readonly scan?: boolean;
 }
 
-/** State that one limiter judges. */
+/** State that one limiter judges, in one tier and dimension. */
 interface Group {
   readonly known: KnownLimiter;
+  /** Whether the keys are tenants of a shared limit. */
+  readonly areTenants: boolean;
   readonly keys: readonly FoundKey[];
 }
 
@@ -128,33 +129,27 @@ export class KeyFinder {
   async #examine(keys: readonly FoundKey[]): Promise<KeyVerdictFind[]> {
     const { limited, admitted, states } = this.#wanted;
     const bans: FoundKey[] = [];
-    /** By limiter, tier and dimension. */
-    const judged = new Map<string, { known: KnownLimiter; keys: FoundKey[] }>();
-    const tenants = new Map<string, { known: KnownLimiter; keys: FoundKey[] }>();
     const others: FoundKey[] = [];
+    const groups = new Map<string, Group & { keys: FoundKey[] }>();
     for (const key of keys) {
       const { scope, by, name, slot } = key.owner;
       const known = this.#known.get(scope);
       const isBan = key.id === BAN_TAG;
       const sharing = isBan ? [] : sharersOf(known ?? [], key);
-      for (const each of sharing) {
-        const group = `${by} ${slot!.by} ${each.tier ?? ''} ${scope}`;
-        if (!tenants.get(group)?.keys.push(key)) tenants.set(group, { known: each, keys: [key] });
+      const areTenants = sharing.length > 0;
+      const judges = areTenants || isBan ? sharing : readersOf(known ?? [], key);
+      for (const each of judges) {
+        const group = `${by} ${areTenants ? slot!.by : ''} ${each.tier ?? ''} ${scope}`;
+        if (!groups.get(group)?.keys.push(key)) groups.set(group, { known: each, areTenants, keys: [key] });
       }
-      if (sharing.length > 0) continue;
-      const readers = isBan ? [] : readersOf(known ?? [], key);
-      for (const each of readers) {
-        const group = `${by} ${each.tier ?? ''} ${scope}`;
-        if (!judged.get(group)?.keys.push(key)) judged.set(group, { known: each, keys: [key] });
-      }
-      if (readers.length > 0) continue;
+      if (judges.length > 0) continue;
       if (states === true || (states && !known)) (isBan ? bans : others).push(key);
       else if (!isBan && !known && this.unjudged.size < MAX_UNJUDGED)
         this.unjudged.add(typeof name === 'string' ? name : name.hash);
     }
     const finds = [
       ...(bans.length > 0 ? [this.#bans(bans, true)] : []),
-      ...(limited || admitted ? [this.#judge([...judged.values()], [...tenants.values()])] : []),
+      ...(limited || admitted ? [this.#judge([...groups.values()])] : []),
       this.#states(others),
     ];
     return (await Promise.all(finds)).flat();
@@ -179,12 +174,12 @@ export class KeyFinder {
   }
 
   /** The verdicts on keys, one for each. A key that is limited in a tier is not admitted in another one, because its tier is unknown. */
-  async #judge(groups: readonly Group[], tenants: readonly Group[]): Promise<KeyVerdictFind[]> {
+  async #judge(groups: readonly Group[]): Promise<KeyVerdictFind[]> {
     const { limited, admitted } = this.#wanted;
-    const verdicts = [
-      ...groups.map(({ known, keys }) => this.#verdicts(known, keys)),
-      ...tenants.map(({ known, keys }) => this.#verdictsOnTenants(known, keys)),
-    ];
+    const inOrder = [...groups].sort((a, b) => Number(a.areTenants) - Number(b.areTenants));
+    const verdicts = inOrder.map((group) =>
+      group.areTenants ? this.#verdictsOnTenants(group) : this.#verdicts(group),
+    );
     const all = (await Promise.all(verdicts)).flat();
     const others = all.filter(({ find }) => find.kind === 'unreadable').map(({ find }) => find);
     const byOwner = new Map<string, TierFind[]>();
@@ -207,14 +202,8 @@ export class KeyFinder {
     return [...others, ...facts.filter(isNew).map(({ find }) => find)];
   }
 
-  #judgedBy(known: KnownLimiter): Set<string> {
-    let judged = this.#judged.get(known);
-    if (!judged) this.#judged.set(known, (judged = new Set()));
-    return judged;
-  }
-
   /** The verdicts on keys of one limiter, tier and dimension, by the policies of this dimension. */
-  async #verdicts(known: KnownLimiter, keys: readonly FoundKey[]): Promise<Verdict[]> {
+  async #verdicts({ known, keys }: Group): Promise<Verdict[]> {
     const { by } = keys[0]!.owner;
     const { name, limits, tier } = known;
     const all = await overrideOfAll(this.#state, name, limits);
@@ -224,7 +213,8 @@ export class KeyFinder {
       timeout: this.#state.timeout,
       overrides: all.applied,
     };
-    const judged = this.#judgedBy(known);
+    const judged = this.#judged.get(known) ?? new Set();
+    this.#judged.set(known, judged);
     const whole = [...new Map(keys.map((key) => [key.owner.text, key])).values()].filter(
       ({ owner: { text } }) => !judged.has(text),
     );
@@ -254,10 +244,7 @@ export class KeyFinder {
   }
 
   /** The verdicts on tenants of a shared limit. A share depends on the other tenants, so only a limiter can compute it. */
-  async #verdictsOnTenants(
-    { name, tier, limits }: KnownLimiter,
-    keys: readonly FoundKey[],
-  ): Promise<Verdict[]> {
+  async #verdictsOnTenants({ known: { name, tier, limits }, keys }: Group): Promise<Verdict[]> {
     const owners = [...new Map(keys.map(({ owner }) => [owner.text, owner])).values()];
     const own = ofDimension(limits, owners[0]!.slot!.by);
     const uses = await usesOf(this.#state, limits.policies, keys);

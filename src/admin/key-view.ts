@@ -1,9 +1,10 @@
+import { warnings } from './scope.js';
 import type { KeyQueue } from '../contract/gauges.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { BAN_TAG } from '../stores/keys.js';
 import { cannotBan } from './ban-scope.js';
-import { warnings } from './context.js';
+
 import type { OtherDenial } from './denied-now.js';
 import { statesOf, type PolicyVerdict } from './finds.js';
 import { limiterOn } from './limiters.js';
@@ -13,12 +14,10 @@ import { overrideFor, type AppliedOverride } from './override-views.js';
 import type { Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
-import { tenantVerdicts, usesOf, type TenantUse } from './tenant-use.js';
-import type { Tenancy } from './shared-limits.js';
+import { tenantVerdicts, usesOf, type Tenancy } from './shared-limits.js';
 
 /** The waiting requests and the slots of a key in one process. */
 export interface ProcessQueue extends KeyQueue {
-  /** The name of the host. */
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
@@ -39,13 +38,10 @@ export interface SlotUse {
 
 /** A limiter's answer to a key. Absent values are null. */
 export interface KeyView {
-  /** The name of the limiter. */
   readonly name: string;
   /** The limiter's key, such as the network of an IPv6 address. */
   readonly key: string;
-  /** The typed key. */
   readonly given: string;
-  /** The dimension of the key. */
   readonly dimension: string;
   /** Of a tenant: the dimension and the key of the shared limit. */
   readonly within?: string;
@@ -58,7 +54,6 @@ export interface KeyView {
    * because tiers with equal windows share their charges.
    */
   readonly likely: boolean;
-  /** The cost of the verdicts. */
   readonly cost: number;
   /** Whether a request would be admitted now. Null if the limits are unknown. */
   readonly allowed: boolean | null;
@@ -66,7 +61,6 @@ export interface KeyView {
   readonly reason: string | null;
   /** The time until the cost would be admitted, ms, or `null`. */
   readonly retryAfterMs: number | null;
-  /** The verdict of each policy. */
   readonly policies: readonly PolicyVerdict[];
   /** The rest of the ban, ms, or 0. */
   readonly bannedForMs: number;
@@ -87,7 +81,6 @@ export interface KeyView {
   readonly known: boolean;
   /** The processes with slots or waiting requests of the key. Absent without slots in use, and if no store counts. */
   readonly slots?: SlotUse;
-  /** Doubts about the answer. */
   readonly warnings: readonly AdminWarning[];
 }
 
@@ -134,7 +127,8 @@ export async function outlook(state: State, published: Published, asked: Asked) 
     const { override, doubt: unfit } = isLive ? await overrideFor(limiter!, place) : { override: null };
     // A tenant is also denied by a ban of the key of the shared limit.
     const owners = within ? [owner, counting] : [owner];
-    const use = within && own ? await useOf(state, own, within) : undefined;
+    // All states of a tenant have one owner.
+    const [use] = within && own ? (await usesOf(state, own.policies, within.states)).values() : [];
     const [answer, rests, notes] = await Promise.all([
       limiter?.peek(within ? { ...place, [dimension]: key } : place, { cost, weight: use?.weight }),
       state.bans.lefts(owners),
@@ -178,14 +172,4 @@ export async function outlook(state: State, published: Published, asked: Asked) 
   } finally {
     await limiter?.close();
   }
-}
-
-/** The use of a tenant by the policies of one tier. All its states have one owner. */
-async function useOf(
-  state: State,
-  { policies }: Limits,
-  { states }: Tenancy,
-): Promise<TenantUse | undefined> {
-  const [use] = (await usesOf(state, policies, states)).values();
-  return use;
 }

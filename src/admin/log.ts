@@ -8,10 +8,8 @@ import { changesOf } from './logged-keys.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { State } from './state.js';
 
-/** The kinds of logged changes. */
 export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', 'reset', 'configure'] as const;
 
-/** A logged change. */
 export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> {
   /** The id of the change, for `undo`. */
   readonly id: string;
@@ -24,7 +22,6 @@ export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> 
   readonly undoneBy?: string;
 }
 
-/** Options of `log`. */
 export interface LogOptions extends NameFilter {
   /** The age of the oldest change (`'1h'`), or its time. @default all changes */
   since?: Duration | Date | undefined;
@@ -36,26 +33,22 @@ export interface LogOptions extends NameFilter {
   actions?: readonly JournalEntry['action'][] | undefined;
 }
 
-export function logFunctions({ state }: Context) {
-  async function* log(options: LogOptions = {}): AsyncGenerator<LoggedChange> {
-    checkShape('log', options, ['since', 'name', 'actions', 'key', 'by']);
-    const { name, key, by, actions = CHANGE_ACTIONS } = options;
-    if (name !== undefined) checkName(name);
-    if (!Array.isArray(actions))
-      throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
-    for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
-    const undos = new Undos();
-    const ofKey = key === undefined ? undefined : await changesOf(state, key);
-    for await (const change of state.log.since(await sinceOf(state, options.since))) {
-      const undoneBy = undos.of(change)?.id;
-      if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
-      const shown = shownChange(change, name);
-      const own = shown && ofKey ? ofKey(change) : {};
-      if (shown && own) yield { ...shown, ...own, ...(undoneBy !== undefined && { undoneBy }) };
-    }
+export async function* log({ state }: Context, options: LogOptions = {}): AsyncGenerator<LoggedChange> {
+  checkShape('log', options, ['since', 'name', 'actions', 'key', 'by']);
+  const { name, key, by, actions = CHANGE_ACTIONS } = options;
+  if (name !== undefined) checkName(name);
+  if (!Array.isArray(actions))
+    throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
+  for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
+  const undos = new Undos();
+  const ofKey = key === undefined ? undefined : await changesOf(state, key);
+  for await (const change of state.log.since(await sinceOf(state, options.since))) {
+    const undoneBy = undos.of(change)?.id;
+    if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
+    const shown = shownChange(change, name);
+    const own = shown && ofKey ? ofKey(change) : {};
+    if (shown && own) yield { ...shown, ...own, ...(undoneBy !== undefined && { undoneBy }) };
   }
-
-  return { log };
 }
 
 /** The undos in a log, which is read from the newest change on. An undo that was undone does not count. */

@@ -5,7 +5,30 @@ import { whoseOf } from './owners.js';
 import type { Published } from './published.js';
 import { subjectIn } from './scope.js';
 import type { Owner, State } from './state.js';
-import { typedKey } from './typed-keys.js';
+import { typedKey, type Subject } from './typed-keys.js';
+
+export const ownersOf = (state: State, name: string, { keys, dimension }: Subject): Owner[] =>
+  keys.map((key) => state.ownerOf(name, key, dimension));
+
+/** The owner of a logged key. Undefined if the log has only the hash of the key, and the store needs the key. */
+export function ownerIn(state: State, who: string): Owner | undefined {
+  const { name, key, dimension } = whoseOf(who, undefined)!;
+  try {
+    return state.ownerOf(name, key!, dimension);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The owner text of a change in the log. A whole network is one entry. */
+export function loggedOwner(
+  state: State,
+  name: string,
+  { given, keys, dimension }: Subject,
+): { who: string; keys: number } {
+  const { scope, text } = state.ownerOf(name, keys.length === 1 ? keys[0]! : given, dimension);
+  return { who: withScope(scope, text), keys: keys.length };
+}
 
 /** A change as one of a key: an import has the length of the key's own ban, ms. */
 type OwnChange = Pick<JournalEntry, 'forMs'>;
@@ -13,7 +36,6 @@ type OwnChange = Pick<JournalEntry, 'forMs'>;
 /** A typed key as a limiter counts it. */
 interface Counted {
   readonly key: string;
-  /** The owner text. */
   readonly who: string;
 }
 

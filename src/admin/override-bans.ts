@@ -2,9 +2,9 @@
 import { toText } from '../common/duration.js';
 import type { ChangeNote } from '../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { ownerIn } from './bans.js';
 import type { Context } from './context.js';
 import { isAutomatic, MAX_CHANGES } from '../stores/journal.js';
+import { ownerIn } from './logged-keys.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { Configuration, Published } from './published.js';
 import type { AdminWarning } from './scope.js';
@@ -34,7 +34,6 @@ interface Found {
 /** The most listed keys, and the most ends of bans with separate log entries. */
 const MAX_KEYS = 1000;
 
-/** Bans by denials. */
 interface Bans {
   readonly found: readonly Found[];
   /** Whether there may be more, because only the first ones were searched for. */

@@ -8,8 +8,7 @@ import type { Limiter } from '../limiter/limiter.js';
 import { overrideOf, type Override, type OverrideChange } from '../limiter/overrides/override.js';
 import { ALL_KEYS, escapeName } from '../stores/keys.js';
 import { limiterOn, withLimiter } from './limiters.js';
-import type { Limits } from './limits.js';
-import { setsOf } from './sets.js';
+import { type Limits, setsOf } from './limits.js';
 import type { Configuration, Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
@@ -57,7 +56,6 @@ export function decidingBy<T>(
   });
 }
 
-/** The overrides of a limiter. */
 export interface OverrideCounts {
   /** The number of keys with their own limits. */
   readonly keys: number;

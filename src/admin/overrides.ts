@@ -15,7 +15,7 @@ import {
   checkName,
   noteOf,
   SAME_END_MS,
-  warnings,
+  type Bound,
   type Context,
   type KeyChangeOptions,
   type NameFilter,
@@ -24,31 +24,25 @@ import {
 import { doubtsOfOthers, withOverriding } from './override-configurations.js';
 import { doubtsOfChange } from './override-doubts.js';
 import {
-  check,
-  checkWish,
-  inScope,
+  checkedWish,
   keyFor,
+  noteOfWish,
   whoseFound,
   type Found,
   type OverrideWish,
 } from './override-scope.js';
 import { whoseOf, type Whose } from './owners.js';
-import type { Published } from './published.js';
-import { notNoted, type AdminWarning } from './scope.js';
+import { notNoted, warnings, type AdminWarning } from './scope.js';
 import { checkList, ItemError, inItem, refusalOf, type KeyOptions, type Refused } from './typed-keys.js';
 
-/** Options of `override`. */
 export interface OverrideOptions extends KeyChangeOptions, Pick<OverrideNote, 'for' | 'until'> {}
 
-/** Options of `removeOverride`. */
 export interface RemoveOverrideOptions extends KeyChangeOptions, Pick<OverrideWish, 'unban'> {}
 
-/** Options of `overrideAll`. */
 export interface OverrideAllOptions extends NameOption, OverrideNote {}
 
 /** The result of a change of an override. */
 export interface OverrideResult {
-  /** The name of the limiter. */
   readonly name: string;
   /** The limiter's key. Absent for all keys. */
   readonly key?: string | undefined;
@@ -62,7 +56,6 @@ export interface OverrideResult {
   readonly stillBanned?: readonly BannedSince[];
   /** After a removal with `unban`: the keys whose bans have ended. */
   readonly unbanned?: readonly BannedSince[];
-  /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
 
@@ -76,145 +69,158 @@ export interface OverrideEffect {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** An override in force. */
 export type OverriddenKey = Whose & Override;
 
-export function overrideFunctions(context: Context) {
-  const { state } = context;
+/** The limiter of several changes, and the interpretation of their keys. */
+type WishOptions = NameOption & Omit<KeyOptions, 'dimension'>;
 
-  async function override(
-    key: string,
-    change: OverrideChange,
-    options: OverrideOptions,
-  ): Promise<OverrideResult> {
-    const note = checkChange('override', options, 'for', 'until');
-    const { dimension } = options;
-    return changeOverride({ key, change, dimension, ...givenIn(note), ...timed(options) }, options);
-  }
-
-  async function overrideAll(change: OverrideChange, options: OverrideAllOptions): Promise<OverrideResult> {
-    const note = checkChange('overrideAll', options, 'for', 'until');
-    return changeOverride({ key: undefined, change, ...givenIn(note), ...timed(options) }, options);
-  }
-
-  async function removeOverride(
-    key: string | undefined,
-    options: RemoveOverrideOptions,
-  ): Promise<OverrideResult> {
-    const note = checkChange('removeOverride', options, 'unban');
-    const { dimension, unban } = options;
-    return changeOverride({ key, change: undefined, dimension, unban, ...givenIn(note) }, options);
-  }
-
-  /** @param undoes the id of the logged change that this one undoes */
-  async function changeOverride(
-    wish: OverrideWish,
-    options: NameOption & Omit<KeyOptions, 'dimension'>,
-    undoes?: string,
-  ): Promise<OverrideResult> {
-    try {
-      return (await changeAll([wish], options, undoes))[0]!;
-    } catch (error) {
-      throw error instanceof ItemError ? error.cause : error;
-    }
-  }
-
-  async function overrideMany(
-    wishes: readonly OverrideWish[],
-    options: NameOption & Omit<KeyOptions, 'dimension'>,
-  ): Promise<OverrideResult[]> {
-    return changeAll(wishes, options);
-  }
-
-  async function changeAll(
-    wishes: readonly OverrideWish[],
-    { name, raw, ipv6Subnet }: NameOption & Omit<KeyOptions, 'dimension'>,
-    undoes?: string,
-  ): Promise<OverrideResult[]> {
-    checkName(name);
-    checkList('overrideMany', wishes);
-    const published = await state.published();
-    return withOverriding({ state, published, name, undoes }, async (overriding) => {
-      const { limiter } = overriding;
-      const changes = wishes.map((wish, i) =>
-        inItem(i, () => {
-          checkWish(wish);
-          const found = inScope(published, name, wish, { raw, ipv6Subnet });
-          check(limiter, found, published.scopes.has(name));
-          return found;
-        }),
-      );
-      const results: OverrideResult[] = [];
-      for (const change of changes) {
-        const doubts = warnings(
-          change.doubt,
-          ...doubtsOfOthers(overriding, change),
-          ...consequences(published, name, change),
-        );
-        const made = change.wish.change === undefined ? end(limiter, name, change) : make(limiter, change);
-        const { warnings: more, ...result } = await made;
-        const unnoted = warnings(notNoted(overriding.takeUnnoted()));
-        results.push({ name, ...result, warnings: [...doubts, ...unnoted, ...more] });
-      }
-      return results;
-    });
-  }
-
-  /** Ends an override, and with `unban` the bans by denials since it began. */
-  async function end(limiter: Limiter, name: string, found: Found): Promise<Omit<OverrideResult, 'name'>> {
-    const { unban } = found.wish;
-    const key = keyFor(found);
-    const since = (await limiter.overrideOf(key))?.since;
-    const note = noteOf('removeOverride', found.wish);
-    const replaced = await limiter.removeOverride(key, givenIn(note));
-    const bans = await bansSince(state, { name, ...found }, since, unban ? Infinity : undefined);
-    if (unban) await endBans(context, bans.found, note);
-    return { ...whoseFound(found), override: undefined, replaced, ...bansIn(bans, unban) };
-  }
-
-  async function previewOverrides(
-    wishes: readonly OverrideWish[],
-    { name, raw, ipv6Subnet }: NameOption & Omit<KeyOptions, 'dimension'>,
-  ): Promise<(OverrideEffect | Refused)[]> {
-    checkName(name);
-    checkList('previewOverrides', wishes);
-    const published = await state.published();
-    const inForce = new Map<string, Override>();
-    for await (const each of overrides({ name })) inForce.set(idOf(each), each);
-    return withOverriding({ state, published, name }, (overriding) => {
-      const effects = wishes.map((wish) =>
-        refusalOf(() => {
-          checkWish(wish);
-          const found = inScope(published, name, wish, { raw, ipv6Subnet });
-          check(overriding.limiter, found, published.scopes.has(name));
-          const before = inForce.get(idOf(found));
-          const effect = effectOf(wish, before);
-          const doubts = warnings(found.doubt, ...doubtsOfOthers(overriding, found));
-          return { effect, ...(before && { before }), warnings: doubts } as const;
-        }),
-      );
-      return Promise.resolve(effects);
-    });
-  }
-
-  async function* overrides(options: NameFilter = {}): AsyncGenerator<OverriddenKey> {
-    checkShape('overrides', options, ['name']);
-    const { name } = options;
-    const now = await state.now();
-    for await (const [owner, record] of state.overrides.records(
-      (text) => whoseOf(text, name) !== undefined,
-    )) {
-      const entry = entryInForce(record, now);
-      // Overrides in an unknown format have no effect, and are omitted.
-      const found = entry && overrideOf(entry);
-      if (found) yield { ...whoseOf(owner, name)!, ...found };
-    }
-  }
-
-  return { override, overrideAll, removeOverride, overrideMany, previewOverrides, overrides, changeOverride };
+async function override(
+  context: Context,
+  key: string,
+  change: OverrideChange,
+  options: OverrideOptions,
+): Promise<OverrideResult> {
+  const note = checkChange('override', options, 'for', 'until');
+  const { dimension } = options;
+  return changeOverride(context, { key, change, dimension, ...givenIn(note), ...timed(options) }, options);
 }
 
-type Functions = ReturnType<typeof overrideFunctions>;
+async function overrideAll(
+  context: Context,
+  change: OverrideChange,
+  options: OverrideAllOptions,
+): Promise<OverrideResult> {
+  const note = checkChange('overrideAll', options, 'for', 'until');
+  return changeOverride(context, { key: undefined, change, ...givenIn(note), ...timed(options) }, options);
+}
+
+async function removeOverride(
+  context: Context,
+  key: string | undefined,
+  options: RemoveOverrideOptions,
+): Promise<OverrideResult> {
+  const note = checkChange('removeOverride', options, 'unban');
+  const { dimension, unban } = options;
+  return changeOverride(context, { key, change: undefined, dimension, unban, ...givenIn(note) }, options);
+}
+
+/** @param undoes the id of the logged change that this one undoes */
+export async function changeOverride(
+  context: Context,
+  wish: OverrideWish,
+  options: WishOptions,
+  undoes?: string,
+): Promise<OverrideResult> {
+  try {
+    return (await changeAll(context, [wish], options, undoes))[0]!;
+  } catch (error) {
+    throw error instanceof ItemError ? error.cause : error;
+  }
+}
+
+async function overrideMany(
+  context: Context,
+  wishes: readonly OverrideWish[],
+  options: WishOptions,
+): Promise<OverrideResult[]> {
+  return changeAll(context, wishes, options);
+}
+
+async function changeAll(
+  context: Context,
+  wishes: readonly OverrideWish[],
+  { name, ...options }: WishOptions,
+  undoes?: string,
+): Promise<OverrideResult[]> {
+  checkName(name);
+  checkList('overrideMany', wishes);
+  const { state } = context;
+  const published = await state.published();
+  return withOverriding({ state, published, name, undoes }, async (overriding) => {
+    const { limiter } = overriding;
+    const changes = wishes.map((wish, i) => inItem(i, () => checkedWish(published, limiter, wish, options)));
+    const results: OverrideResult[] = [];
+    for (const found of changes) {
+      const { wish, key, dimension, doubt } = found;
+      const { change } = wish;
+      const by = key === undefined ? undefined : dimension;
+      const others = change === undefined ? [] : doubtsOfChange(published, { name, change, dimension: by });
+      const doubts = warnings(doubt, ...doubtsOfOthers(overriding, found), ...others);
+      const made = change === undefined ? end(context, limiter, found) : make(limiter, found, change);
+      const { warnings: more = [], ...result } = await made;
+      const unnoted = warnings(notNoted(overriding.takeUnnoted()));
+      results.push({ name, ...whoseFound(found), ...result, warnings: [...doubts, ...unnoted, ...more] });
+    }
+    return results;
+  });
+}
+
+type Made = Omit<OverrideResult, 'name' | 'key' | 'dimension' | 'warnings'> & Partial<OverrideResult>;
+
+async function make(limiter: Limiter, found: Found, change: OverrideChange): Promise<Made> {
+  const key = keyFor(found);
+  const note = noteOfWish(found.wish);
+  const replaced = (await limiter.overrideOf(key)) !== undefined;
+  await (key === undefined ? limiter.overrideAll(change, note) : limiter.override(key, change, note));
+  return { override: await limiter.overrideOf(key), replaced };
+}
+
+/** Ends an override, and with `unban` the bans by denials since it began. */
+async function end(context: Context, limiter: Limiter, found: Found): Promise<Made> {
+  const { unban } = found.wish;
+  const key = keyFor(found);
+  const since = (await limiter.overrideOf(key))?.since;
+  const note = noteOf('removeOverride', found.wish);
+  const replaced = await limiter.removeOverride(key, givenIn(note));
+  const { name } = limiter;
+  const bans = await bansSince(context.state, { name, ...found }, since, unban ? Infinity : undefined);
+  if (unban) await endBans(context, bans.found, note);
+  return { override: undefined, replaced, ...bansIn(bans, unban) };
+}
+
+async function previewOverrides(
+  { state }: Context,
+  wishes: readonly OverrideWish[],
+  { name, ...options }: WishOptions,
+): Promise<(OverrideEffect | Refused)[]> {
+  checkName(name);
+  checkList('previewOverrides', wishes);
+  const published = await state.published();
+  const inForce = new Map<string, Override>();
+  for await (const each of overrides({ state }, { name })) inForce.set(idOf(each), each);
+  return withOverriding({ state, published, name }, (overriding) => {
+    const effects = wishes.map((wish) =>
+      refusalOf(() => {
+        const found = checkedWish(published, overriding.limiter, wish, options);
+        const before = inForce.get(idOf(found));
+        const doubts = warnings(found.doubt, ...doubtsOfOthers(overriding, found));
+        return { effect: effectOf(wish, before), ...(before && { before }), warnings: doubts };
+      }),
+    );
+    return Promise.resolve(effects);
+  });
+}
+
+export async function* overrides(
+  { state }: Pick<Context, 'state'>,
+  options: NameFilter = {},
+): AsyncGenerator<OverriddenKey> {
+  checkShape('overrides', options, ['name']);
+  const { name } = options;
+  const now = await state.now();
+  const isWanted = (text: string): boolean => whoseOf(text, name) !== undefined;
+  for await (const [owner, record] of state.overrides.records(isWanted)) {
+    const entry = entryInForce(record, now);
+    // Overrides in an unknown format have no effect, and are omitted.
+    const found = entry && overrideOf(entry);
+    if (found) yield { ...whoseOf(owner, name)!, ...found };
+  }
+}
+
+export const overrideFunctions = {
+  ...{ overrides, override, overrideAll, removeOverride },
+  ...{ overrideMany, previewOverrides },
+};
 
 export interface OverrideAdmin {
   /**
@@ -222,17 +228,17 @@ export interface OverrideAdmin {
    *
    * @throws HeadgateError `HEADGATE_UNKNOWN_LIMITER`, `HEADGATE_OVERRIDES`, and as `limiter.override`
    */
-  override: Functions['override'];
+  override: Bound<typeof override>;
   /** Gives all keys of a limiter other limits. */
-  overrideAll: Functions['overrideAll'];
+  overrideAll: Bound<typeof overrideAll>;
   /** Ends the override of a key, or with `undefined` that of all keys. */
-  removeOverride: Functions['removeOverride'];
+  removeOverride: Bound<typeof removeOverride>;
   /** Changes several overrides of a limiter. All are checked before the first is stored. An error has the `index` of its change. */
-  overrideMany: Functions['overrideMany'];
+  overrideMany: Bound<typeof overrideMany>;
   /** The effect of each change of `overrideMany`, or the reason why it would be refused, without changing anything. */
-  previewOverrides: Functions['previewOverrides'];
+  previewOverrides: Bound<typeof previewOverrides>;
   /** The overrides in force. */
-  overrides: Functions['overrides'];
+  overrides: Bound<typeof overrides>;
 }
 
 const idOf = ({
@@ -261,18 +267,3 @@ const timed = ({ for: span, until }: Pick<OverrideNote, 'for' | 'until'>): Overr
   ...(span !== undefined && { for: span }),
   ...(until !== undefined && { until }),
 });
-
-/** The consequences of a change for other tiers, and its bans. */
-function consequences(published: Published, name: string, { wish, key, dimension }: Found): AdminWarning[] {
-  const { change } = wish;
-  if (change === undefined) return [];
-  return doubtsOfChange(published, { name, change, dimension: key === undefined ? undefined : dimension });
-}
-
-async function make(limiter: Limiter, found: Found): Promise<Omit<OverrideResult, 'name'>> {
-  const { change, dimension: _, key: __, unban: ___, ...note } = found.wish;
-  const key = keyFor(found);
-  const replaced = (await limiter.overrideOf(key)) !== undefined;
-  await (key === undefined ? limiter.overrideAll(change!, note) : limiter.override(key, change!, note));
-  return { ...whoseFound(found), override: await limiter.overrideOf(key), replaced, warnings: [] };
-}

@@ -103,7 +103,7 @@ function parsed(texts: readonly string[]): Policy[] | undefined {
 }
 
 /** The policies of configurations and their tiers, without those of a newer version. */
-export function policiesIn(configurations: readonly Configuration[]): Policy[] {
+function policiesIn(configurations: readonly Configuration[]): Policy[] {
   const texts = configurations.flatMap(({ policies, tiers = {} }) => [
     ...policies,
     ...Object.values(tiers).flat(),
@@ -113,6 +113,12 @@ export function policiesIn(configurations: readonly Configuration[]): Policy[] {
 
 export function dimensionsOfBans(configurations: readonly Configuration[]): string[] {
   return configurations.flatMap(({ ban, banBy = DEFAULT_DIMENSION }) => (ban ? [banBy] : []));
+}
+
+/** The dimensions by which the policies and the bans of a limiter count. */
+export function dimensionsIn(configurations: readonly Configuration[]): string[] {
+  const ofPolicies = policiesIn(configurations).map(({ by = DEFAULT_DIMENSION }) => by);
+  return [...new Set([...ofPolicies, ...dimensionsOfBans(configurations)])];
 }
 
 export function traitsOf(configurations: readonly Configuration[]): LimiterTraits {

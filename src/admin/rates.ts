@@ -5,7 +5,6 @@ import type { Counted } from '../stores/counts/sink.js';
 import { withinOf } from './owners.js';
 import type { RecentCounts } from './state.js';
 
-/** Decisions per second. */
 export interface Rates {
   /** Admitted requests a second. */
   readonly admitted: number;
@@ -31,11 +30,9 @@ export interface KeyRates extends Rates {
 
 /** The decisions of one limiter per second. */
 export interface DecisionRates extends Rates {
-  /** The name of the limiter. */
   readonly name: string;
   /** Decisions of `onStoreError` a second, because the store had failed. */
   readonly degraded: number;
-  /** The denials of each policy. */
   readonly policies: readonly { readonly name: string; readonly denied: number }[];
   /** Denials by reasons other than a policy. */
   readonly reasons: readonly { readonly reason: string; readonly denied: number }[];

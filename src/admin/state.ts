@@ -18,7 +18,6 @@ import type { Origin, OverrideFields } from './unlogged.js';
 export type { ListedChange } from '../stores/journal.js';
 export type { FoundKey, Owner } from './owners.js';
 
-/** The state that a search looks for. */
 export interface Search {
   /** The limiter, or `undefined` for all. */
   readonly name?: string | undefined;
@@ -48,7 +47,6 @@ export interface MinutesByLimiter {
   readonly limiters: ReadonlyMap<string, readonly MinuteCounts[]>;
 }
 
-/** The memory of a server. */
 export interface ServerMemory {
   /** The server's name in a cluster, `host:port`. Empty if the server is the only one. */
   readonly server: string;

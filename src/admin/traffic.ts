@@ -1,6 +1,7 @@
-import { checkChoice, checkInteger } from '../common/validate.js';
+import { checkChoice, checkInteger, checkShape } from '../common/validate.js';
 import type { Counted, StoreHealth } from '../stores/counts/sink.js';
 import { percentileOf } from '../stores/counts/latency-histogram.js';
+import type { Context, NameFilter } from './context.js';
 import { byDenials, byRequests, LimiterSums, weigh, type DecisionRates, type Weighted } from './rates.js';
 import type { RecentCounts, State } from './state.js';
 import { withoutPlaces } from './tenant-rates.js';
@@ -17,15 +18,12 @@ export interface LimiterRates extends DecisionRates {
 
 /** The waiting requests and the slots of a limiter in one process. */
 export interface LimiterWaits {
-  /** The name of the limiter. */
   readonly name: string;
-  /** Requests that wait. */
   readonly waiting: number;
   /** Requests that are held until their turn (`maxDelay`). */
   readonly held: number;
   /** The most requests of each kind, `maxWaiting`. */
   readonly maxWaiting: number;
-  /** Concurrency slots in use. */
   readonly slots: number;
 }
 
@@ -43,7 +41,6 @@ export interface StoreLatency {
 export interface ProcessState {
   /** The id of the store in the counts. */
   readonly id: string;
-  /** The name of the host. */
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
@@ -57,7 +54,6 @@ export interface ProcessState {
   readonly health: StoreHealth;
   /** The latency of the store. Null if no decision asked the store. */
   readonly latency: StoreLatency | null;
-  /** All decisions a second. */
   readonly decisions: number;
   /** The decisions of `onStoreError` a second, because the store had failed. */
   readonly degraded: number;
@@ -82,11 +78,9 @@ export interface Traffic {
 }
 
 /** The selection of counts. */
-export interface TrafficOptions {
+export interface TrafficOptions extends NameFilter {
   /** The span of time, 1 to 60 seconds. Keys with few requests are averaged over up to 30 seconds. @default 5 */
   seconds?: number | undefined;
-  /** The limiter. @default all limiters */
-  name?: string | undefined;
   /** The number of keys of each limiter: 0 to 20. @default 5 */
   keys?: number | undefined;
   /** The order of limiters and keys: `'denials'`, or `'requests'` for the busiest first. @default 'denials' */
@@ -105,6 +99,11 @@ const MAX_WAITS_AGE_MS = 2500;
 export interface CountsWanted extends TrafficOptions {
   /** Whether the keys are those by which policies count, so that a tenant may have several. Otherwise, a tenant has one. */
   readonly ofPlaces?: boolean;
+}
+
+export async function traffic({ state }: Context, options: TrafficOptions = {}): Promise<Traffic> {
+  checkShape('traffic', options, ['seconds', 'name', 'keys', 'sort']);
+  return readTraffic(state, options);
 }
 
 /** Reads the counts of the last seconds, for one limiter or for all. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

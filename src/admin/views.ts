@@ -1,11 +1,11 @@
 import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
-import { checkName, warnings, type Context, type NameFilter } from './context.js';
+import { checkName, type Context, type NameFilter } from './context.js';
 import { KeyFinder, type Wanted } from './finder.js';
 import type { TierLimits } from './known-limiters.js';
 import type { KeyVerdictFind, JudgedKey } from './finds.js';
-import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
+import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits, setsOf } from './limits.js';
 import { countOverrides, liveLimiters, type OverrideCounts } from './override-views.js';
 import {
   isCountedIn,
@@ -15,18 +15,15 @@ import {
   type LimiterTraits,
   type Published,
 } from './published.js';
-import { differing, doubtsOf, type AdminWarning } from './scope.js';
-import { setsOf } from './sets.js';
+import { differing, doubtsOf, type AdminWarning, warnings } from './scope.js';
 import type { Search, State } from './state.js';
 import { wrongArgument } from './typed-keys.js';
 
 /** The limiters of one name. */
 export interface LimiterView {
-  /** The name of the limiter. */
   readonly name: string;
   /** The configurations. The most common one comes first. If there are several, processes differ. */
   readonly configurations: readonly Configuration[];
-  /** The traits of the policies. */
   readonly traits: LimiterTraits;
   /**
    * Whether the stores of all its processes count decisions: false if one has `counts: false`, so that counts of the limiter are not complete.
@@ -37,17 +34,14 @@ export interface LimiterView {
   readonly overridden?: OverrideCounts;
 }
 
-/** The result of `limiters`. */
 export interface LimitersView {
   /** The stores of processes that publish their limiters. */
   readonly instances: readonly Instance[];
-  /** The limiters, by name. */
   readonly limiters: readonly LimiterView[];
   /** `UNKNOWN_SCOPE`, `DIFFERENT` and `UNREADABLE`. */
   readonly warnings: readonly AdminWarning[];
 }
 
-/** Options of `keys`. */
 export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'count' | 'progress' | 'signal'> {
   /** The limits of several limiters, by name, in place of `policies`. @default the published limits */
   limits?: Readonly<Record<string, GivenLimits>> | undefined;
@@ -59,7 +53,6 @@ export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'coun
   scan?: boolean | undefined;
 }
 
-/** Options of `limited`. */
 export type LimitedOptions = Omit<KeysOptions, 'kinds' | 'scan'>;
 
 /** Keys of a search, with facts about the search. */
@@ -78,48 +71,44 @@ export interface KeySearch extends AsyncIterable<KeyVerdictFind> {
   readonly warnings: readonly AdminWarning[];
 }
 
-export function viewFunctions({ state }: Context) {
-  async function limiters(options: NameFilter = {}): Promise<LimitersView> {
-    checkShape('limiters', options, ['name']);
-    const { name } = options;
-    const published = await state.published();
-    const wanted = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
-    const counts = await countOverrides(state, wanted);
-    const limiters = wanted.map(([scope, configurations]): LimiterView => {
-      const overridden = counts.get(scope);
-      return {
-        ...{ name: scope, configurations, isCounted: isCountedIn(configurations) },
-        traits: traitsOf(configurations),
-        ...(overridden && { overridden }),
-      };
-    });
+export async function limiters({ state }: Context, options: NameFilter = {}): Promise<LimitersView> {
+  checkShape('limiters', options, ['name']);
+  const { name } = options;
+  const published = await state.published();
+  const wanted = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
+  const counts = await countOverrides(state, wanted);
+  const limiters = wanted.map(([scope, configurations]): LimiterView => {
+    const overridden = counts.get(scope);
     return {
-      instances: published.instances,
-      limiters,
-      warnings: warnings(
-        ...doubtsOf(published, name),
-        name === undefined ? undefined : differing(published, name),
-      ),
+      ...{ name: scope, configurations, isCounted: isCountedIn(configurations) },
+      traits: traitsOf(configurations),
+      ...(overridden && { overridden }),
     };
-  }
+  });
+  return {
+    instances: published.instances,
+    limiters,
+    warnings: warnings(
+      ...doubtsOf(published, name),
+      name === undefined ? undefined : differing(published, name),
+    ),
+  };
+}
 
-  function keys(options: KeysOptions = {}): Promise<KeySearch> {
-    checkShape('keys', options, KEYS_OPTIONS);
-    return searchFor(state, options, options.kinds);
-  }
+export function keys({ state }: Context, options: KeysOptions = {}): Promise<KeySearch> {
+  checkShape('keys', options, KEYS_OPTIONS);
+  return searchFor(state, options, options.kinds);
+}
 
-  async function* limited(options: LimitedOptions = {}): AsyncGenerator<JudgedKey> {
-    checkShape('limited', options, KEYS_OPTIONS);
-    for await (const find of await searchFor(state, options, ['limited']))
-      if (find.kind === 'limited') yield find;
-  }
+export async function* limited({ state }: Context, options: LimitedOptions = {}): AsyncGenerator<JudgedKey> {
+  checkShape('limited', options, KEYS_OPTIONS);
+  for await (const find of await searchFor(state, options, ['limited']))
+    if (find.kind === 'limited') yield find;
+}
 
-  async function check(): Promise<readonly Finding[]> {
-    const published = await state.published().catch(() => undefined);
-    return state.check(liveLimiters(published));
-  }
-
-  return { limiters, keys, limited, check };
+export async function check({ state }: Context): Promise<readonly Finding[]> {
+  const published = await state.published().catch(() => undefined);
+  return state.check(liveLimiters(published));
 }
 
 const KEYS_OPTIONS = [

@@ -29,9 +29,7 @@ export interface PublishedLimiter {
 
 /** The limiters of one instance of the store, as published. */
 export interface PublishedInstance {
-  /** The version of Headgate. */
   readonly version: string;
-  /** The name of the host. */
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
@@ -43,7 +41,6 @@ export interface PublishedInstance {
   readonly hashed?: string;
   /** False if the store does not count decisions. Absent if it counts. */
   readonly counts?: false;
-  /** The limiters of the process. */
   readonly limiters: readonly PublishedLimiter[];
   /** The count of limiters that were left out because there are too many. */
   readonly more: number;

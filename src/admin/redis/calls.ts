@@ -35,7 +35,6 @@ export class Calls {
   readonly timeout: number;
   readonly #calls: ScriptCalls;
 
-  /** The clock of a test. */
   readonly clock: Clock | undefined;
 
   constructor(commands: Commands, prefix: string, timeout: number, clock?: Clock) {

@@ -98,7 +98,6 @@ export class BanBook {
     this.#note(bookArgs(who, length, note, bannedChange(who, length, left, note)));
   }
 
-  /** Logs a change other than a ban. */
   log(change: JournalEntry): void {
     this.#note(logArgs(change));
   }
