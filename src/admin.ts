@@ -27,7 +27,8 @@ export { lacksSlots, useIn, type KeyVerdictFind, type JudgedKey, type PolicyVerd
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
 export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.js';
 export type { History, HistoryOptions, LimiterHistory, Outage } from './admin/history.js';
-export { banCauseOf, type KeyView, type ProcessQueue, type SlotUse } from './admin/key-view.js';
+export { banCauseOf, type KeyBan } from './admin/ban-view.js';
+export type { KeyView, ProcessQueue, SlotUse } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
 export type { OtherDenial } from './admin/denied-now.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';

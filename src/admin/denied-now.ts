@@ -2,7 +2,8 @@ import { lastChangeIn } from '../contract/overrides.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { CountedKey } from '../stores/counts/traffic-counts.js';
 import { parseOwnerText } from '../stores/keys.js';
-import { whoseState, type Whose } from './owners.js';
+import { countedOwner, whoseOf, whoseState, type Whose } from './owners.js';
+import { dimensionsIn, type Published } from './published.js';
 import type { RecentCounts, State } from './state.js';
 
 /** The newest denial of a key by a policy, as processes counted it. */
@@ -136,3 +137,24 @@ export class DeniedNow {
 
 const idOf = ({ name, dimension = DEFAULT_DIMENSION, key, within }: Whose): string =>
   JSON.stringify([name, dimension, key, within]);
+
+/** Adds the denials of the last seconds because of keys of other dimensions, which no view of the key itself shows. */
+export async function withDeniedLately<View extends Parameters<typeof countedOwner>[0]>(
+  { counts }: State,
+  published: Published,
+  denied: DeniedNow,
+  views: readonly View[],
+): Promise<(View & { readonly deniedLately?: OtherDenial })[]> {
+  if (!counts) return [...views];
+  return Promise.all(
+    views.map(async (view) => {
+      // Limiters of one dimension need no reading of the counts.
+      const configurations = published.scopes.get(view.name) ?? [];
+      const isDynamic = configurations.some(({ dynamic }) => dynamic);
+      if (!isDynamic && dimensionsIn(configurations).length < 2) return view;
+      const whose = whoseOf(countedOwner(view, counts.text), view.name);
+      const deniedLately = whose && (await denied.forOther(whose));
+      return deniedLately ? { ...view, deniedLately } : view;
+    }),
+  );
+}

@@ -76,14 +76,9 @@ function outagesIn(
   for (const [i, from] of minutes.entries()) {
     const degraded = limiters.reduce((sum, each) => sum + each.degraded[i]!, 0);
     if (degraded === 0) continue;
-    const last = outages.at(-1);
-    const isNext = last?.to === from;
-    if (isNext) outages.pop();
-    outages.push({
-      from: isNext ? last.from : from,
-      to: from + length,
-      degraded: degraded + (isNext ? last.degraded : 0),
-    });
+    const last = outages.at(-1)?.to === from ? outages.pop() : undefined;
+    const sum = degraded + (last?.degraded ?? 0);
+    outages.push({ from: last?.from ?? from, to: from + length, degraded: sum });
   }
   return outages;
 }

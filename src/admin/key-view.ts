@@ -1,15 +1,12 @@
 import { warnings } from './scope.js';
 import type { KeyQueue } from '../contract/gauges.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { ofLimiter } from '../limiter/decision.js';
-import { BAN_TAG } from '../stores/keys.js';
-import { cannotBan } from './ban-scope.js';
+import { banOfOne, ofBanned, type KeyBan } from './ban-view.js';
 
 import type { OtherDenial } from './denied-now.js';
 import { statesOf, type PolicyVerdict } from './finds.js';
 import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
-import type { LoggedChange } from './log.js';
 import { overrideFor, type AppliedOverride } from './override-views.js';
 import type { Published } from './published.js';
 import type { AdminWarning } from './scope.js';
@@ -37,7 +34,7 @@ export interface SlotUse {
 }
 
 /** A limiter's answer to a key. Absent values are null. */
-export interface KeyView {
+export interface KeyView extends KeyBan {
   readonly name: string;
   /** The limiter's key, such as the network of an IPv6 address. */
   readonly key: string;
@@ -62,12 +59,6 @@ export interface KeyView {
   /** The time until the cost would be admitted, ms, or `null`. */
   readonly retryAfterMs: number | null;
   readonly policies: readonly PolicyVerdict[];
-  /** The rest of the ban, ms, or 0. */
-  readonly bannedForMs: number;
-  /** The operator of a ban by hand, if there is a note. */
-  readonly bannedBy: string | null;
-  /** The reason of a ban by hand, or `null`. */
-  readonly banReason: string | null;
   /** The override that applies: the key's own, or that of all keys. */
   readonly override: AppliedOverride | null;
   /**
@@ -95,24 +86,6 @@ interface Asked {
   readonly cost: number;
 }
 
-/**
- * The cause of a ban without an operator's note: `denied by policy` and their names, for a ban by denials that the log has.
- *
- * @param changes of the key, the newest first
- */
-export function banCauseOf(
-  { name, key, dimension, bannedForMs, bannedBy, banReason }: KeyView,
-  changes: Iterable<LoggedChange>,
-): string | null {
-  if (bannedForMs === 0 || bannedBy !== null || banReason !== null) return null;
-  for (const { action, from, reason, undoneBy, ...of } of changes) {
-    const isOfView = of.name === name && of.key === key && (of.dimension ?? DEFAULT_DIMENSION) === dimension;
-    if (!isOfView || (action !== 'ban' && action !== 'unban') || undoneBy !== undefined) continue;
-    return action === 'ban' && from === 'denials' ? reason : null;
-  }
-  return null;
-}
-
 /** The known facts about a key of a limiter. */
 export async function outlook(state: State, published: Published, asked: Asked) {
   const { name, key, dimension, within, limits, cost } = asked;
@@ -125,49 +98,30 @@ export async function outlook(state: State, published: Published, asked: Asked) 
   const limiter = own && limiterOn(state, name, own, { isLive });
   try {
     const { override, doubt: unfit } = isLive ? await overrideFor(limiter!, place) : { override: null };
-    // A tenant is also denied by a ban of the key of the shared limit.
-    const owners = within ? [owner, counting] : [owner];
     // All states of a tenant have one owner.
     const [use] = within && own ? (await usesOf(state, own.policies, within.states)).values() : [];
-    const [answer, rests, notes] = await Promise.all([
+    const [answer, { ban, isInForce, ...banned }] = await Promise.all([
       limiter?.peek(within ? { ...place, [dimension]: key } : place, { cost, weight: use?.weight }),
-      state.bans.lefts(owners),
-      state.bans.notesOf(owners),
+      banOfOne(state, published, within ? [owner, counting] : [owner]),
     ]);
-    const doubts = [dimension, counted.by].map((by) => cannotBan(published, name, by));
-    const at = within && doubts[0]?.code === 'NO_BAN' ? 1 : 0;
-    const [left = 0, note, doubt] = [rests[at], notes[at], doubts[at]];
-    if (left instanceof Error) throw left;
     const decision = answer && ofLimiter(answer);
     // An override of another kind, such as another window, has its own policies.
     const policies = [...(limiter?.policies ?? []), ...(decision?.set.policies ?? [])];
-    const charges = policies.map(({ id }) => ({ owner: counting, id }));
-    const [banLife, ...lives] = await state.lives([{ owner: owners[at]!, id: BAN_TAG }, ...charges]);
-    const isStored = lives.some((life) => life !== undefined);
-    const hasOwnState = within !== undefined && within.states.length > 0;
-    const unseen = left > 0 ? doubt : undefined;
-    const isUnseen = unseen?.code === 'NO_BAN';
-    const isBanned = left > 0 && !isUnseen;
+    const lives = await state.lives([banned.state, ...policies.map(({ id }) => ({ owner: counting, id }))]);
     const { allowed = null, reason = null, retryAfterMs = null } = decision ?? {};
+    const answered = { allowed, reason, retryAfterMs };
+    const hasOwnState = within !== undefined && within.states.length > 0;
     return {
       cost,
-      allowed: isBanned ? (limits?.shadow ?? false) : allowed,
-      reason: isBanned ? 'banned' : reason,
-      // A banned key without quota is still denied when the ban ends.
-      retryAfterMs:
-        isBanned && (!decision || decision.allowed || retryAfterMs !== null)
-          ? Math.max(left, retryAfterMs ?? 0)
-          : retryAfterMs,
+      ...(isInForce ? ofBanned(ban, answered, limits?.shadow ?? false) : answered),
       policies: decision ? tenantVerdicts(decision, use) : [],
-      bannedForMs: left,
-      bannedBy: (left > 0 && note?.by) || null,
-      banReason: (left > 0 && note?.reason) || null,
+      ...ban,
       override,
-      stored: isStored || banLife !== undefined,
+      stored: lives.some((life) => life !== undefined),
       states: decision ? statesOf(decision) : [],
       isOfWeight: !hasOwnState || use?.isOfWeight === true,
       known: published.scopes.has(name),
-      warnings: warnings(unfit, isUnseen ? unseen : undefined),
+      warnings: warnings(unfit, banned.doubt),
     };
   } finally {
     await limiter?.close();

@@ -4,8 +4,8 @@ import { compilePolicies } from '../contract/compile-policies.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { checkKeyOptions, checkName, type Context, type NameFilter } from './context.js';
-import { withDeniedLately } from './denied-lately.js';
-import { DeniedNow } from './denied-now.js';
+import { NOT_BANNED } from './ban-view.js';
+import { DeniedNow, withDeniedLately } from './denied-now.js';
 import { outlook, type KeyView } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits, setsOf } from './limits.js';
@@ -88,62 +88,58 @@ export async function key(
       return { view: unanswered(place, given, cost, error), states: [], isOfWeight: true };
     });
 
-  const isCounted = (scope: string): boolean => isCountedIn(published.scopes.get(scope) ?? []) ?? true;
-  const denied = new DeniedNow(state);
-  const finished = async (judged: readonly Judged[]): Promise<KeyView[]> => {
-    const views = await withLikely(state, denied, judged);
-    return withSlotUse(state, await withDeniedLately(state, published, denied, views), isCounted);
-  };
-
-  const withState = async (scope: string, limits: Limits | undefined) => {
-    const found =
-      limits || published.scopes.has(scope) ? [] : await statesOf(state, typed, { name: scope, signal });
-    return { limits, stored: found.some(({ dimension }) => dimension === typed.dimension) };
-  };
-
-  if (name !== undefined) {
+  const judged: Judged[] = [];
+  if (name === undefined) {
+    const { entry } = typed;
+    // No limiter has a single answer for a network of several keys.
+    if (typeof entry !== 'string' && entry.prefix < (entry.address.kind() === 'ipv4' ? 32 : 48))
+      throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
+    for (const place of await allPlaces(state, published, typed, asTenant))
+      judged.push(await orUnanswered(place));
+  } else {
     const known = passed ?? published.limitsOf(name);
     if (!known && published.scopes.has(name)) throw wrongArgument(DYNAMIC);
     const tenancies = known ? await tenanciesIn(state, name, known, asTenant) : [];
     const { dimension } = typed;
-    const sets =
-      known && tier === undefined
-        ? setsOf(known).filter(([, own]) => own.some(({ by = DEFAULT_DIMENSION }) => by === dimension))
-        : [];
-    const own =
-      sets.length > 0
-        ? sets.map(([of, policies]): Place => ({
-            name,
-            dimension,
-            tier: of,
-            limits: { ...known!, policies },
-          }))
-        : tenancies.length > 0
-          ? []
-          : [{ name, dimension, tier, ...(await withState(name, known && ofTier(known, name, tier))) }];
-    return finished(await Promise.all([...own, ...tenancies].map(viewOf)));
+    const own: Place[] = setsOf(known && tier === undefined ? known : NO_LIMITS)
+      .filter(([, policies]) => policies.some(({ by = DEFAULT_DIMENSION }) => by === dimension))
+      .map(([of, policies]) => ({ name, dimension, tier: of, limits: { ...known!, policies } }));
+    if (own.length + tenancies.length === 0) {
+      const limits = known && ofTier(known, name, tier);
+      const found =
+        limits || published.scopes.has(name) ? [] : await statesOf(state, typed, { name, signal });
+      const stored = found.some((each) => each.dimension === dimension);
+      own.push({ name, dimension, tier, limits, stored });
+    }
+    judged.push(...(await Promise.all([...own, ...tenancies].map(viewOf))));
   }
-  soleKeyOf(given, options);
+  const isCounted = (scope: string): boolean => isCountedIn(published.scopes.get(scope) ?? []) ?? true;
+  const denied = new DeniedNow(state);
+  const views = await withDeniedLately(state, published, denied, await withLikely(state, denied, judged));
+  return withSlotUse(state, views, isCounted);
+}
+
+const NO_LIMITS: Limits = { policies: [], tiers: new Map(), shadow: false };
+
+/** The places of a key in all limiters. */
+async function allPlaces(
+  state: State,
+  published: Published,
+  typed: TypedKey,
+  asTenant: AsTenant,
+): Promise<Place[]> {
+  const { dimension, tier, signal } = asTenant;
   const places = placesIn(published);
   for (const [scope, limits] of published.limits())
     places.push(...(await tenanciesIn(state, scope, limits, asTenant)));
   // Without published limiters, such as in a file of another process, only state names them.
   if (published.scopes.size === 0) places.push(...(await statesOf(state, typed, { signal })));
-  else if (options.dimension !== undefined) checkKnown(published, places, options.dimension);
-  const views: Judged[] = [];
-  for (const place of places) {
-    if (options.dimension !== undefined && place.dimension !== options.dimension) continue;
-    if (tier !== undefined && place.tier !== undefined && place.tier !== tier) continue;
-    views.push(await orUnanswered(place));
-  }
-  return finished(views);
-}
-
-/** Refuses a network of several keys, for which no limiter has a single answer. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
-function soleKeyOf(given: string, options: KeyOptions): void {
-  const { entry } = typedKey(given, options);
-  const isNetwork = typeof entry !== 'string' && entry.prefix < (entry.address.kind() === 'ipv4' ? 32 : 48);
-  if (isNetwork) throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
+  else if (dimension !== undefined) checkKnown(published, places, dimension);
+  return places.filter(
+    (place) =>
+      (dimension === undefined || place.dimension === dimension) &&
+      (tier === undefined || place.tier === undefined || place.tier === tier),
+  );
 }
 
 /** Marks the tiers that requests of the key may have: of those whose weight the tenant brought, or of all, those that `likelyTiers` finds. */
@@ -269,7 +265,7 @@ function unanswered({ name, dimension, tier }: Place, given: string, cost: numbe
   return {
     ...{ name, key: given, given, dimension, ...(tier !== undefined && { tier }), likely: true, cost },
     ...{ allowed: null, reason: null, retryAfterMs: null, policies: [] },
-    ...{ bannedForMs: 0, bannedBy: null, banReason: null, override: null },
+    ...{ ...NOT_BANNED, override: null },
     ...{ stored: false, known: true },
     warnings: [{ code: 'UNANSWERED', message: withoutPage(error.message) }],
   };

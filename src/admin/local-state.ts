@@ -1,6 +1,5 @@
 import type { TenantState } from '../algorithms/shares/sharing.js';
 import { hostname } from 'node:os';
-import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
@@ -10,10 +9,16 @@ import { instanceOf, type PublishedLimiter } from '../stores/published.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import type { StateSummary } from '../stores/state/saved-state.js';
 import { localBans, type BanSource } from './ban-source.js';
-import { localOverrides, type OverrideSource, type OwnedRecord } from './override-source.js';
+import {
+  inForce,
+  localOverrides,
+  type OverrideSource,
+  type OwnedRecord,
+  type OverrideFields,
+} from './override-source.js';
 import { Published } from './published.js';
 import type { ChangeLog, FoundKey, Owner, Search, State, StateSettings } from './state.js';
-import { unlogged, type Origin, type OverrideFields } from './unlogged.js';
+import { unlogged, type Origin } from './unlogged.js';
 
 const KEYS_PER_STEP = 500;
 
@@ -130,15 +135,10 @@ export abstract class LocalState implements State {
     yield page;
   }
 
-  /** Without the limits of overrides that have ended. Their records stay for as long as charges of their time count. */
   async look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]> {
     const rows = await this.rowsOf(owners);
     const replies = await this.lookAt(set, owners);
-    return replies.map(({ limits, ...reply }, i) => {
-      const records = [rows[i]?.state.record, set.overrides?.all];
-      const isOverridden = records.some((record) => entryInForce(record, reply.now) !== undefined);
-      return isOverridden && limits ? { ...reply, limits } : reply;
-    });
+    return replies.map((reply, i) => inForce(reply, [rows[i]?.state.record, set.overrides?.all]));
   }
 
   async lives(found: readonly FoundKey[]): Promise<(number | undefined)[]> {

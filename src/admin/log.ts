@@ -64,27 +64,18 @@ export class Undos {
   }
 }
 
-/** A change as operators see it. Undefined for other limiters than the wanted one. */
+/** A change as operators see it: of a key, or of a network. Undefined for other limiters than the wanted one. */
 export function shownChange(
   { who, at, tookMs: _, ...change }: ListedChange,
-  name: string | undefined,
-): LoggedChange | undefined {
-  const shown = shownOwner({ who, keys: change.keys }, name);
-  if (change.action !== 'import') return shown && { at: new Date(at), ...shown, ...change };
-  // The keys of an import are many, and only for its undo.
-  const { after: __, ...rest } = change;
-  return shown && { at: new Date(at), ...shown, ...rest };
-}
-
-/** The limiter and the key, or the network. Undefined for other limiters than the wanted one. */
-function shownOwner(
-  change: Pick<ListedChange, 'who' | 'keys'>,
   wanted: string | undefined,
-): Pick<LoggedChange, 'name' | 'key' | 'dimension' | 'network'> | undefined {
-  const whose = whoseOf(change.who, wanted);
-  if (!whose || change.keys === 1) return whose;
-  const network = networkIn(change);
-  return { name: whose.name, ...(network !== undefined && { network }) };
+): LoggedChange | undefined {
+  const whose = whoseOf(who, wanted);
+  if (!whose) return undefined;
+  const network = networkIn({ who, keys: change.keys });
+  const owner = change.keys === 1 ? whose : { name: whose.name, ...(network !== undefined && { network }) };
+  // The keys of an import are many, and only for its undo.
+  const { after: __, ...withoutKeys } = change;
+  return { at: new Date(at), ...owner, ...(change.action === 'import' ? withoutKeys : change) };
 }
 
 /** The earliest time of the wanted changes, by the store's clock, which entries have, too. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

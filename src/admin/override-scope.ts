@@ -1,4 +1,5 @@
 // Wishes for overrides, and the limiters and policies that an override can change.
+import type { OverrideFields } from './override-source.js';
 import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
@@ -13,7 +14,6 @@ import type { Published } from './published.js';
 import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
 import type { State } from './state.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
-import type { OverrideFields } from './unlogged.js';
 
 export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNote {
   /** The key, or `undefined` for all keys of the limiter. */

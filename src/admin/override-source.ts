@@ -1,5 +1,6 @@
-import { entryInForce } from '../contract/overrides.js';
-import type { MaybePromise } from '../contract/store.js';
+import { entryInForce, type RecordChange } from '../contract/overrides.js';
+import type { Reply } from '../contract/reply.js';
+import type { MaybePromise, Store } from '../contract/store.js';
 
 export type OwnedRecord = readonly [owner: string, record: unknown];
 
@@ -17,6 +18,25 @@ interface LocalParts {
   records(): Iterable<OwnedRecord> | AsyncIterable<OwnedRecord>;
   /** The record of all keys of a limiter, empty if there is none. */
   recordOfAll(name: string): MaybePromise<string>;
+}
+
+/** The administration's fields in each change of an override. */
+export type OverrideFields = Pick<RecordChange, 'undoes' | 'onUnnoted'>;
+
+/** The overrides of a store, of which each change has further fields. */
+export function withFields({ overrides }: Store, fields: Partial<RecordChange>): Store['overrides'] {
+  return (
+    overrides && {
+      ...overrides,
+      change: (place, change) => overrides.change(place, { ...change, ...fields }),
+    }
+  );
+}
+
+/** A reply without the limits of overrides that have ended. Their records stay for as long as charges of their time count. */
+export function inForce({ limits, ...reply }: Reply, records: readonly (string | undefined)[]): Reply {
+  const isOverridden = records.some((record) => entryInForce(record, reply.now) !== undefined);
+  return isOverridden && limits ? { ...reply, limits } : reply;
 }
 
 /** The overrides in memory, in a file, or in a table. */

@@ -116,3 +116,19 @@ export async function overrideOfAll(state: State, name: string, limits: Limits):
     isOfOtherKind,
   };
 }
+
+/** The weight of a tenant in a policy by its override. Undefined if the override does not name one. */
+export async function overriddenWeight(
+  limiter: Limiter,
+  place: Readonly<Record<string, string>>,
+  policy: string,
+): Promise<number | undefined> {
+  return weightOfChange((await limiter.overrideOf(place))?.change, policy);
+}
+
+/** The weight in a change of a policy. Undefined if the change does not name one. Only a change by fields may. */
+function weightOfChange(change: OverrideChange | undefined, policy: string): number | undefined {
+  if (typeof change !== 'object') return undefined;
+  const { weight, [policy]: own } = change as Record<string, unknown>;
+  return typeof weight === 'number' ? weight : weightOfChange(own as OverrideChange | undefined, policy);
+}

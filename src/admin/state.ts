@@ -10,10 +10,10 @@ import type { KeyDenials } from '../stores/counts/denials.js';
 import type { Counted } from '../stores/counts/sink.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import type { BanSource } from './ban-source.js';
-import type { OverrideSource } from './override-source.js';
+import type { OverrideSource, OverrideFields } from './override-source.js';
 import type { FoundKey, Owner } from './owners.js';
 import type { Published } from './published.js';
-import type { Origin, OverrideFields } from './unlogged.js';
+import type { Origin } from './unlogged.js';
 
 export type { ListedChange } from '../stores/journal.js';
 export type { FoundKey, Owner } from './owners.js';

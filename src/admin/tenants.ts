@@ -5,11 +5,10 @@ import type { CompiledPolicy, Policy } from '../contract/policy.js';
 import { sharedOf, tenantsOf } from '../contract/shares.js';
 import { ofLimiter } from '../limiter/decision.js';
 import type { Limiter } from '../limiter/limiter.js';
-import type { OverrideChange } from '../limiter/overrides/override.js';
 import { batches } from './batches.js';
 import { checkName, type Context, type NameOption } from './context.js';
 import { lacksSlots, verdictsOf } from './finds.js';
-import { decidingBy } from './override-views.js';
+import { decidingBy, overriddenWeight } from './override-views.js';
 import { type Limits, setsOf } from './limits.js';
 import { whoseState, withinOf, type Hash } from './owners.js';
 import { byDenials, type KeyRates, type Rates } from './rates.js';
@@ -219,7 +218,7 @@ async function viewOf(
   const use = brought?.of.get(policy.name);
   const decision = ofLimiter(await limiter.peek(place, { weight }));
   const verdict = decision.policies.find((each) => each.name === policy.name);
-  const override = isLive ? await limiter.overrideOf(place) : undefined;
+  const own = isLive ? await overriddenWeight(limiter, place, policy.name) : undefined;
   const { allowed } = decision;
   const { limit = policy.limit, share = limit, remaining = 0, allowed: isAdmitted = allowed } = verdict ?? {};
   const view = {
@@ -233,7 +232,7 @@ async function viewOf(
     share,
     used: use?.used ?? null,
     remaining,
-    weight: weight ?? weightOfChange(override?.change, policy.name) ?? hidden.params['weight']!,
+    weight: weight ?? own ?? hidden.params['weight']!,
     isHeavy: use?.isHeavy ?? null,
     allowed,
     denying: allowed ? null : (decision.policy ?? null),
@@ -243,11 +242,4 @@ async function viewOf(
     ...ratesOfTenant(rates, { dimension, within, key }),
   };
   return { view, isAdmitted, isOfWeight: weight !== undefined && isOfWeight };
-}
-
-/** The weight in a change of a policy. Undefined if the change does not name one. Only a change by fields may. */
-function weightOfChange(change: OverrideChange | undefined, policy: string): number | undefined {
-  if (typeof change !== 'object') return undefined;
-  const { weight, [policy]: own } = change as Record<string, unknown>;
-  return typeof weight === 'number' ? weight : weightOfChange(own as OverrideChange | undefined, policy);
 }

@@ -2,29 +2,35 @@ import { checkChoice, checkInteger, checkShape } from '../common/validate.js';
 import type { Counted, StoreHealth } from '../stores/counts/sink.js';
 import { percentileOf } from '../stores/counts/latency-histogram.js';
 import type { Context, NameFilter } from './context.js';
-import { byDenials, byRequests, LimiterSums, weigh, type DecisionRates, type Weighted } from './rates.js';
+import {
+  byDenials,
+  byRequests,
+  LimiterSums,
+  perSecond,
+  weigh,
+  type DecisionRates,
+  type Weighted,
+} from './rates.js';
 import type { RecentCounts, State } from './state.js';
 import { withoutPlaces } from './tenant-rates.js';
 
-/** The decisions of one limiter per second, and its waits. */
-export interface LimiterRates extends DecisionRates {
-  /** The requests of all processes that wait now. */
+/** The waiting requests and the slots of a limiter: of all processes, or of one. */
+interface Waits {
   readonly waiting: number;
-  /** The requests of all processes that are held until their turn (`maxDelay`). */
+  /** The requests that are held until their turn (`maxDelay`). */
   readonly held: number;
-  /** The concurrency slots of all processes in use. */
+  /** The concurrency slots in use. */
   readonly slots: number;
 }
 
-/** The waiting requests and the slots of a limiter in one process. */
-export interface LimiterWaits {
+/** The decisions of one limiter per second, and its waits. */
+export interface LimiterRates extends DecisionRates, Waits {}
+
+/** The waits of a limiter in one process. */
+export interface LimiterWaits extends Waits {
   readonly name: string;
-  readonly waiting: number;
-  /** Requests that are held until their turn (`maxDelay`). */
-  readonly held: number;
   /** The most requests of each kind, `maxWaiting`. */
   readonly maxWaiting: number;
-  readonly slots: number;
 }
 
 /** The latency of the store, as decisions saw it. */
@@ -127,12 +133,13 @@ export async function readTraffic(state: State, options: CountsWanted): Promise<
   const sample = Math.max(1, ...weighted.map(({ counted }) => counted.sample));
   const processes = processesOf(recent, weighted, seconds);
   const limiters = [...sums].flatMap(([each, own]): LimiterRates[] => {
-    const waits = waitsOf(processes, each);
-    if (own.total.requests(0) + waits.waiting + waits.held + waits.slots === 0) return [];
-    const { keys, ...rates } = own.rates(each, spans, MIN_REQUESTS * sample);
-    return [
-      { ...rates, ...waits, keys: (ofPlaces ? [...keys] : withoutPlaces(keys)).sort(order).slice(0, most) },
-    ];
+    const waits = processes.flatMap((process) => process.limiters.filter(({ name: of }) => of === each));
+    const sum = (field: keyof Waits): number => waits.reduce((total, own) => total + own[field], 0);
+    const [waiting, held, slots] = [sum('waiting'), sum('held'), sum('slots')];
+    if (own.total.requests(0) + waiting + held + slots === 0) return [];
+    const { keys: all, ...rates } = own.rates(each, spans, MIN_REQUESTS * sample);
+    const keys = (ofPlaces ? [...all] : withoutPlaces(all)).sort(order).slice(0, most);
+    return [{ ...rates, waiting, held, slots, keys }];
   });
   const counting = weighted.filter(({ weights }) => weights[0]! > 0);
   return {
@@ -160,8 +167,6 @@ function latencyOf(weighted: readonly Weighted[], seconds: number): StoreLatency
   const [p50Ms, p99Ms] = [0.5, 0.99].map((fraction) => percentileOf(buckets, fraction));
   return { p50Ms: p50Ms!, p99Ms: p99Ms!, late: perSecond(late, seconds) };
 }
-
-const perSecond = (count: number, seconds: number): number => Math.round((10 * count) / seconds) / 10;
 
 /** The newest counts of each process, except old ones. */
 export function newestOf({ now, counts }: RecentCounts): Counted[] {
@@ -214,18 +219,3 @@ function ratesOf(
 const SECOND_MS = 1000;
 
 const UP: StoreHealth = { state: 'up', failures: 0, late: 0 };
-
-/** The sums of a limiter's waits over processes. */
-function waitsOf(
-  processes: readonly ProcessState[],
-  name: string,
-): Pick<LimiterRates, 'waiting' | 'held' | 'slots'> {
-  const sum = { waiting: 0, held: 0, slots: 0 };
-  for (const each of processes.flatMap(({ limiters }) => limiters)) {
-    if (each.name !== name) continue;
-    sum.waiting += each.waiting;
-    sum.held += each.held;
-    sum.slots += each.slots;
-  }
-  return sum;
-}

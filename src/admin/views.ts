@@ -118,31 +118,24 @@ const KEYS_OPTIONS = [
 
 const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function checkKinds(kinds: readonly string[]): void {
-  if (!Array.isArray(kinds))
-    throw invalidOption('kinds', kinds, "Pass an array, such as ['banned', 'limited'].");
-  for (const kind of kinds) checkChoice('kinds', kind, KINDS);
-}
-
 async function searchFor(
   state: State,
   { name, tier, limits: several, count, progress, signal, ...given }: KeysOptions,
   kinds: KeysOptions['kinds'],
 ): Promise<KeySearch> {
   if (name !== undefined) checkName(name);
-  if (kinds !== undefined) checkKinds(kinds);
+  if (kinds !== undefined && !Array.isArray(kinds))
+    throw invalidOption('kinds', kinds, "Pass an array, such as ['banned', 'limited'].");
+  for (const kind of kinds ?? []) checkChoice('kinds', kind, KINDS);
   const own = limitsOf(given);
   if (own && name === undefined)
     throw wrongArgument('name: missing. Pass the name of the limiter with these `policies`.');
-  const named = several
-    ? Object.entries(several).flatMap(([scope, each]) => {
-        const limits = limitsOf(each);
-        return limits ? [[scope, limits] as const] : [];
-      })
-    : undefined;
+  const named = Object.entries(several ?? {}).flatMap(([scope, each]) => {
+    const limits = limitsOf(each);
+    return limits ? [[scope, limits] as const] : [];
+  });
   const published = await state.published();
-  const passed = own ? new Map([[name!, own]]) : named && new Map(named);
+  const passed = own ? new Map([[name!, own]]) : several && new Map(named);
   const limits = byTier(passed ?? published.limits(name), name, tier);
   const has = (kind: KeyVerdictFind['kind']): boolean => kinds?.includes(kind) ?? false;
   if (has('limited') && !has('state') && limits.size === 0)
@@ -157,11 +150,15 @@ async function searchFor(
     admitted: has('admitted'),
     states: kinds ? has('state') : unknownOnly,
   };
+  const names = name === undefined ? [...published.scopes.keys()] : [name];
   const finder = new KeyFinder(state, wanted);
   return {
     wanted: { ...wanted, hasLimits: limits.size > 0 },
     // Keys of limits that the operator passed are not judged by published ones.
-    warnings: [...doubtsOf(published, name), ...(passed ? [] : differencesIn(published, name))],
+    warnings: warnings(
+      ...doubtsOf(published, name),
+      ...(passed ? [] : names.map((each) => differing(published, each))),
+    ),
     get checked() {
       return finder.looked;
     },
@@ -174,12 +171,6 @@ async function searchFor(
     [Symbol.asyncIterator]: () =>
       finder.finds({ ...(count !== undefined && { count }), ...(progress && { progress }), signal }),
   };
-}
-
-/** A warning about each limiter whose processes differ. */
-function differencesIn(published: Published, name: string | undefined): readonly AdminWarning[] {
-  const names = name === undefined ? [...published.scopes.keys()] : [name];
-  return warnings(...names.map((each) => differing(published, each)));
 }
 
 /** The limits of each tier, and of requests without a tier; or of one tier. A key's tier is unknown. */

@@ -25,13 +25,6 @@ export interface Features {
   readonly streamsThresholds: boolean;
 }
 
-const ALL_FEATURES: Features = {
-  publishes: true,
-  recordsChanges: true,
-  countsTraffic: true,
-  streamsThresholds: true,
-};
-
 /**
  * For each command of the scripts, the arguments after the key with which the command neither reads nor writes data if the key does not
  * exist. Some arguments are invalid on purpose.
@@ -110,7 +103,7 @@ export function possibleUses(): Use[] {
       isEssential: false,
       scripts: [...decisions([], [feature.name]), ...changesByHand(feature)],
     })),
-    ...usesAside(ALL_FEATURES),
+    ...usesAside(),
   ];
 }
 
@@ -142,8 +135,13 @@ const STREAM_OF_THRESHOLDS: Use = {
 };
 
 /** Uses for operators, on which limits do not depend. @param limiters the limiters that have the uses, or all that are possible */
-function usesAside(features: Features, limiters?: readonly Announcement[]): Use[] {
-  const { publishes, recordsChanges, countsTraffic, streamsThresholds } = features;
+function usesAside(features: Partial<Features> = {}, limiters?: readonly Announcement[]): Use[] {
+  const {
+    publishes = true,
+    recordsChanges = true,
+    countsTraffic = true,
+    streamsThresholds = true,
+  } = features;
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => assemble(script)) }] : [];
   return [
