@@ -10,15 +10,14 @@ import { postgresDatabaseOf } from '../stores/postgres/postgres.js';
 import { connectionOf, type RedisConnection } from '../stores/redis/redis.js';
 import { compileHashing, type KeyHashing } from '../stores/redis/secret-keys.js';
 import { isUrl, sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
-import { banFunctions, type BanAdmin } from './bans.js';
+import { banFunctions, type BanAdmin } from './bans/bans.js';
 import type { Bound, Context } from './context.js';
 import { denials } from './denials.js';
 import { history } from './history.js';
-import { importFunctions, type ImportAdmin } from './import-bans.js';
 import { key } from './key.js';
 import { log } from './log.js';
 import { MemoryState } from './memory-state.js';
-import { overrideFunctions, type OverrideAdmin } from './overrides.js';
+import { overrideFunctions, type OverrideAdmin } from './overrides/overrides.js';
 import { PostgresState } from './postgres-state.js';
 import { RedisState } from './redis/redis-state.js';
 import { queues } from './queues.js';
@@ -165,7 +164,7 @@ const FUNCTIONS = {
     log,
     thresholds,
   },
-  ...{ undo, usage, ...banFunctions, ...importFunctions, ...overrideFunctions },
+  ...{ undo, usage, ...banFunctions, ...overrideFunctions },
 };
 
 type Functions = { readonly [Name in keyof typeof FUNCTIONS]: Bound<(typeof FUNCTIONS)[Name]> };
@@ -182,7 +181,7 @@ function functionsOf(context: Context): Functions {
  * Every function rejects with a `HeadgateError`: `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` and `HEADGATE_INVALID_ARGUMENT` for wrong
  * arguments; `HEADGATE_STORE_TIMEOUT` if the store does not answer in time.
  */
-export interface Admin extends BanAdmin, ImportAdmin, OverrideAdmin {
+export interface Admin extends BanAdmin, OverrideAdmin {
   /** The limiters that processes have published, and processes whose options differ. In a database or in memory, those of this process. */
   limiters: Functions['limiters'];
   /**

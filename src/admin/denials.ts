@@ -19,7 +19,6 @@ export interface DenialOptions extends KeyOptions, NameFilter {
 export interface MinuteDenials {
   /** The start of the minute by the store's clock, ms since 1970. */
   readonly minute: number;
-  /** The number of denials in the minute. */
   readonly count: number;
   /** The policy that denied. Absent for denials by anything else. */
   readonly policy?: string;

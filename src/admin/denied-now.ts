@@ -45,7 +45,7 @@ export class DeniedNow {
   readonly #state: State;
   #recent: Promise<RecentCounts | undefined> | undefined;
   /** The decisions by the limiter's name, then by key. */
-  readonly #seen = new Map<string, ReadonlyMap<string, readonly Seen[]>>();
+  readonly #seen = new Map<string, Map<string, Seen[]>>();
   readonly #changes = new Map<string, Promise<number>>();
 
   constructor(state: State) {
@@ -108,30 +108,26 @@ export class DeniedNow {
     return changedAt;
   }
 
-  #seenOf(recent: RecentCounts, whose: Whose): readonly Seen[] {
-    return this.#seenIn(recent, whose.name).get(idOf(whose)) ?? [];
-  }
-
-  #seenIn({ now, counts }: RecentCounts, name: Whose['name']): ReadonlyMap<string, readonly Seen[]> {
+  #seenOf({ now, counts }: RecentCounts, whose: Whose): readonly Seen[] {
+    const { name } = whose;
     // The name may be a hash.
     const limiter = JSON.stringify(name);
-    const known = this.#seen.get(limiter);
-    if (known) return known;
-    const byKey = new Map<string, Seen[]>();
-    for (const { at, counted } of counts) {
-      if (at <= now - MAX_AGE_MS) continue;
-      const from = at - (counted.ms ?? SECOND_MS);
-      const own = counted.limiters.filter((each) => JSON.stringify(each.name) === limiter);
-      for (const [text, counts] of own.flatMap(({ keys }) => Object.entries(keys))) {
-        const owner = parseOwnerText(`x:${text}`);
-        if (!owner) continue;
-        const id = idOf(whoseState({ ...owner, name, text }));
-        const seen = { from, at, counts };
-        if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
+    const byKey = this.#seen.get(limiter) ?? new Map<string, Seen[]>();
+    if (!this.#seen.has(limiter))
+      for (const { at, counted } of counts) {
+        if (at <= now - MAX_AGE_MS) continue;
+        const from = at - (counted.ms ?? SECOND_MS);
+        const own = counted.limiters.filter((each) => JSON.stringify(each.name) === limiter);
+        for (const [text, counts] of own.flatMap(({ keys }) => Object.entries(keys))) {
+          const owner = parseOwnerText(`x:${text}`);
+          if (!owner) continue;
+          const id = idOf(whoseState({ ...owner, name, text }));
+          const seen = { from, at, counts };
+          if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
+        }
       }
-    }
     this.#seen.set(limiter, byKey);
-    return byKey;
+    return byKey.get(idOf(whose)) ?? [];
   }
 }
 

@@ -1,26 +1,18 @@
 import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.js';
-import { isOfFeature } from '../features/features.js';
-import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
+import { BAN_TAG, escapeName } from '../stores/keys.js';
 import { ONE_UNIT } from '../contract/costs.js';
 import { isUndecided } from '../contract/reply.js';
 import { lookOf, type PolicySet } from '../contract/store.js';
-import { bansOf } from './ban-finds.js';
+import { bansOf } from './bans/ban-finds.js';
 import { DeniedNow } from './denied-now.js';
-import {
-  kernelOf,
-  policyNameOf,
-  statesOf,
-  verdictFind,
-  type JudgedKey,
-  type KeyVerdictFind,
-} from './finds.js';
+import { kernelOf, policyNameOf, statesOf, type JudgedKey, type KeyVerdictFind } from './finds.js';
 import { knownLimiters, readersOf, sharersOf, type KnownLimiter, type TierLimits } from './known-limiters.js';
 import { factsOf, type TierFind } from './likely-tiers.js';
-import { decidingBy, overrideOfAll } from './override-views.js';
+import { decidingBy, overrideOfAll } from './overrides/override-views.js';
 import { ofDimension } from './limits.js';
-import { whoseState } from './owners.js';
-import { callable, tenantVerdicts, usesOf } from './shared-limits.js';
-import type { FoundKey, Search, State } from './state.js';
+import { isCharge, whoseState } from './owners.js';
+import { callable, tenantVerdicts, usesOf, type TenantUse } from './shared-limits.js';
+import type { FoundKey, Owner, Search, State } from './state.js';
 
 export interface Wanted {
   readonly name: string | undefined;
@@ -45,9 +37,6 @@ interface Group {
 }
 
 type Unreadable = Extract<KeyVerdictFind, { kind: 'unreadable' }>;
-
-/** A verdict, before it is compared with those of other tiers. */
-const CERTAIN = { certain: true, likely: true } as const;
 
 /** A fact about a key, and its owner text. */
 interface Verdict {
@@ -108,22 +97,16 @@ export class KeyFinder {
   /** The keys of state, with the requested name, or the name in the key. */
   #named(page: readonly FoundKey[]): FoundKey[] {
     const { name: asked } = this.#wanted;
-    const nameOf = ({ scope, name }: FoundKey['owner']): string | Hash =>
-      asked !== undefined && escapeName(asked) === scope
-        ? asked
-        : (this.#known.get(scope)?.[0]?.name ?? name);
-    const own = page.filter(({ id }) => !isReset({ id }) && !isLine(id) && !isOfFeature(id));
-    return own.map((found) => {
-      const { owner, id } = found;
-      return { owner: { ...owner, name: nameOf(owner), by: this.#dimensionOf(found) }, id };
+    const own = page.filter(({ id }) => id === BAN_TAG || isCharge(id));
+    return own.map(({ owner, id }) => {
+      const known = this.#known.get(owner.scope) ?? [];
+      const isAsked = asked !== undefined && escapeName(asked) === owner.scope;
+      const name = isAsked ? asked : (known[0]?.name ?? owner.name);
+      // A database hashes the dimension together with the key, but the policy of the state has it.
+      const hashed = typeof owner.key === 'string' ? [] : known.flatMap(({ policies }) => policies);
+      const by = hashed.find((policy) => policy.id === id)?.by ?? owner.by;
+      return { owner: { ...owner, name, by }, id };
     });
-  }
-
-  /** The dimension of a key. A database hashes it together with the key, but the policy of the state has it. */
-  #dimensionOf({ owner: { scope, by, key }, id }: FoundKey): string {
-    if (typeof key === 'string') return by;
-    const policies = (this.#known.get(scope) ?? []).flatMap((each) => each.policies);
-    return policies.find((policy) => policy.id === id)?.by ?? by;
   }
 
   async #examine(keys: readonly FoundKey[]): Promise<KeyVerdictFind[]> {
@@ -205,7 +188,7 @@ export class KeyFinder {
   /** The verdicts on keys of one limiter, tier and dimension, by the policies of this dimension. */
   async #verdicts({ known, keys }: Group): Promise<Verdict[]> {
     const { by } = keys[0]!.owner;
-    const { name, limits, tier } = known;
+    const { name, limits } = known;
     const all = await overrideOfAll(this.#state, name, limits);
     const set: PolicySet = {
       name,
@@ -226,17 +209,14 @@ export class KeyFinder {
     const finds = whole.map(async (key, i): Promise<Verdict['find'][]> => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
-      const isOfOtherKind = all.isOfOtherKind(reply.now);
+      const isOpen = isUndecided(reply) || all.isOfOtherKind(reply.now);
       const { key: text } = key.owner;
       const who = typeof text === 'string' ? text : text.hash;
-      const decision =
-        isUndecided(reply) || isOfOtherKind
-          ? await this.#decisionOf(known, key)
-          : conclude(lookOf({ set, key: who }, ONE_UNIT), reply, limits.shadow);
+      const decision = isOpen
+        ? await this.#decisionOf(known, key)
+        : conclude(lookOf({ set, key: who }, ONE_UNIT), reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
-      const find = verdictFind(decision, isOfOtherKind || isUndecided(reply) || reply.limits !== undefined);
-      const states = statesOf(decision);
-      return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find, states }];
+      return [{ ...findOf(known, key.owner, decision), overridden: isOpen || reply.limits !== undefined }];
     });
     return (await Promise.all(finds)).flatMap((some, i) =>
       some.map((find) => ({ find, owner: whole[i]!.owner.text })),
@@ -244,7 +224,8 @@ export class KeyFinder {
   }
 
   /** The verdicts on tenants of a shared limit. A share depends on the other tenants, so only a limiter can compute it. */
-  async #verdictsOnTenants({ known: { name, tier, limits }, keys }: Group): Promise<Verdict[]> {
+  async #verdictsOnTenants({ known, keys }: Group): Promise<Verdict[]> {
+    const { name, limits } = known;
     const owners = [...new Map(keys.map(({ owner }) => [owner.text, owner])).values()];
     const own = ofDimension(limits, owners[0]!.slot!.by);
     const uses = await usesOf(this.#state, limits.policies, keys);
@@ -255,10 +236,7 @@ export class KeyFinder {
         const use = uses.get(owner.text);
         const place = { [owner.slot!.by]: limitKey, [owner.by]: tenant };
         const decision = ofLimiter(await limiter.peek(place, { weight: use?.weight }));
-        const policies = tenantVerdicts(decision, use);
-        const find = { ...verdictFind(decision, false), policies, states: statesOf(decision) };
-        const inTier = { ...whoseState(owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find };
-        return [{ owner: owner.text, find: inTier }];
+        return [{ owner: owner.text, find: findOf(known, owner, decision, use) }];
       });
       return (await Promise.all(finds)).flat();
     });
@@ -290,6 +268,17 @@ export class KeyFinder {
   #unreadable(key: FoundKey, { message }: Error): Unreadable[] {
     return this.#isNew(idOf(key)) ? [{ kind: 'unreadable', ...whoseState(key.owner), message }] : [];
   }
+}
+
+/** The verdict of a limiter in one tier, before it is compared with those of other tiers. */
+function findOf({ tier }: KnownLimiter, owner: Owner, decision: LimiterDecision, use?: TenantUse): TierFind {
+  const { allowed, policy = null, retryAfterMs = null } = decision;
+  return {
+    ...whoseState(owner),
+    ...(tier !== undefined && { tier }),
+    ...{ certain: true, likely: true, kind: allowed ? 'admitted' : 'limited', policy, retryAfterMs },
+    ...{ policies: tenantVerdicts(decision, use), overridden: false, states: statesOf(decision) },
+  };
 }
 
 /** The most names that are kept of limiters with unknown limits. */

@@ -1,7 +1,7 @@
-import { algorithms, type Kernel } from '../algorithms/index.js';
+import { algorithms } from '../algorithms/index.js';
 import { countsSlots } from '../contract/compile-policies.js';
 import type { LimiterDecision } from '../limiter/decision.js';
-import type { BannedKey } from './ban-finds.js';
+import type { BannedKey } from './bans/ban-finds.js';
 import type { WhoseKey } from './owners.js';
 
 /** The verdict on a key: whether a request of cost 1 would be denied or admitted by the policies. */
@@ -21,7 +21,6 @@ export interface JudgedKey extends WhoseKey {
   /** The wait of a denied request, ms. Null if it would be admitted, or never. */
   readonly retryAfterMs: number | null;
   readonly policies: readonly PolicyVerdict[];
-  /** Whether the limits come from an override. */
   readonly overridden: boolean;
 }
 
@@ -32,15 +31,12 @@ export type KeyVerdictFind =
   | (WhoseKey & {
       /** State that no known policy reads. A missing expiry is null, and so is the algorithm of another version's layout. */
       readonly kind: 'state';
-      /** The name of the policy, or `null`. */
       readonly policy: string | null;
-      /** The algorithm, or `null`. */
       readonly algorithm: string | null;
       /** The time until the state expires, ms, or `null`. */
       readonly expiresInMs: number | null;
     })
   | (WhoseKey & {
-      /** State that cannot be read. */
       readonly kind: 'unreadable';
       /** The reason why the state cannot be read. */
       readonly message: string;
@@ -64,7 +60,6 @@ export interface PolicyVerdict {
   readonly windowMs: number;
   /** Whether the policy only reports and never denies. */
   readonly shadow: boolean;
-  /** Whether the policy admits the cost now. */
   readonly allowed: boolean;
   /** Whole units that could be spent now. */
   readonly remaining: number;
@@ -111,22 +106,10 @@ export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
 /** The ids of the states that the policies of a decision read, in their order. */
 export const statesOf = ({ set }: LimiterDecision): string[] => set.policies.map(({ id }) => id);
 
-export function verdictFind(
-  decision: LimiterDecision,
-  overridden: boolean,
-): Omit<JudgedKey, keyof WhoseKey | 'tier' | 'certain' | 'likely'> {
-  const { allowed, policy = null, retryAfterMs = null } = decision;
-  const kind = allowed ? 'admitted' : 'limited';
-  return { kind, policy, retryAfterMs, policies: verdictsOf(decision), overridden };
-}
-
-const KERNELS = new Map(
-  Object.entries(algorithms).map(([kernel, { tag }]) => [tag, kernel as Kernel] as const),
-);
-
 /** The algorithm of the state with this id. Undefined for a layout of another version. */
-export function kernelOf(id: string): Kernel | undefined {
-  return KERNELS.get(/^\w+/.exec(id)![0]);
+export function kernelOf(id: string): string | undefined {
+  const [tag] = /^\w+/.exec(id)!;
+  return Object.entries(algorithms).find(([, kernel]) => kernel.tag === tag)?.[0];
 }
 
 export function policyNameOf(id: string): string {

@@ -1,13 +1,13 @@
 import { warnings } from './scope.js';
 import type { KeyQueue } from '../contract/gauges.js';
 import { ofLimiter } from '../limiter/decision.js';
-import { banOfOne, ofBanned, type KeyBan } from './ban-view.js';
+import { banOfOne, ofBanned, type KeyBan } from './bans/ban-view.js';
 
 import type { OtherDenial } from './denied-now.js';
 import { statesOf, type PolicyVerdict } from './finds.js';
 import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
-import { overrideFor, type AppliedOverride } from './override-views.js';
+import { overrideFor, type AppliedOverride } from './overrides/override-views.js';
 import type { Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
@@ -20,7 +20,6 @@ export interface ProcessQueue extends KeyQueue {
   readonly pid: number;
 }
 
-/** The slots of a key. */
 export interface SlotUse {
   /** The processes with slots or waiting requests of the key, by counts of the last seconds. */
   readonly processes: readonly ProcessQueue[];

@@ -4,7 +4,7 @@ import { compilePolicies } from '../contract/compile-policies.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { checkKeyOptions, checkName, type Context, type NameFilter } from './context.js';
-import { NOT_BANNED } from './ban-view.js';
+import { NOT_BANNED } from './bans/ban-view.js';
 import { DeniedNow, withDeniedLately } from './denied-now.js';
 import { outlook, type KeyView } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';

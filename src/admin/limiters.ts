@@ -1,4 +1,4 @@
-import type { OverrideFields } from './override-source.js';
+import type { OverrideFields } from './overrides/override-source.js';
 import { orUnlimited } from '../contract/compile-policies.js';
 import type { Policy } from '../contract/policy.js';
 import { assembleLimiter } from '../limiter/create-limiter.js';
@@ -38,7 +38,6 @@ export function limiterOn(
   );
 }
 
-/** Uses a limiter, and closes it. */
 export async function withLimiter<T>(limiter: Limiter, use: (limiter: Limiter) => Promise<T>): Promise<T> {
   try {
     return await use(limiter);

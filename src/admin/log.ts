@@ -27,9 +27,7 @@ export interface LogOptions extends NameFilter {
   since?: Duration | Date | undefined;
   /** The key or the network of the changes. Includes changes of networks and imports with the key, with the length of its own ban. @default all */
   key?: string | undefined;
-  /** The operator of the changes. @default all */
   by?: string | undefined;
-  /** The kinds of changes. @default all */
   actions?: readonly JournalEntry['action'][] | undefined;
 }
 

@@ -9,7 +9,7 @@ import type { Memory } from '../stores/memory/memory-store.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import { LocalState, type ListedRow } from './local-state.js';
 import { countsOfMemory } from './kept-counts.js';
-import type { OwnedRecord } from './override-source.js';
+import type { OwnedRecord } from './overrides/override-source.js';
 import type { CountSource, Owner, State, StateSettings } from './state.js';
 import { hashOnly } from './typed-keys.js';
 
@@ -38,7 +38,7 @@ export class MemoryState extends LocalState {
     return this.#memory.clock();
   }
 
-  protected rowsOf(owners: readonly Owner[]): (ListedRow | undefined)[] {
+  rowsOf(owners: readonly Owner[]): (ListedRow | undefined)[] {
     return owners.map((owner) => {
       const [scope, key] = placeOf(owner);
       const table = this.#memory.tables.get(`${scope} ${owner.name as string}`);
@@ -83,13 +83,13 @@ export class MemoryState extends LocalState {
     return this.#memory.log.newest();
   }
 
-  protected *records(): Generator<OwnedRecord> {
+  *records(): Generator<OwnedRecord> {
     for (const [name, record] of this.#memory.recordsOfAll) yield [ownerTextOfAll(name), record];
     for (const { scope, name, table } of this.#tables(undefined))
       for (const [key, record] of table.records) yield [ownerIn(scope, name, key).text, record];
   }
 
-  protected recordOfAll(name: string): string {
+  recordOfAll(name: string): string {
     return this.#memory.recordsOfAll.of(name);
   }
 

@@ -12,7 +12,6 @@ export interface Rates {
   readonly denied: number;
 }
 
-/** The decisions by one key per second. */
 export interface KeyRates extends Rates {
   /** The key, by any dimension of the limiter's policies. */
   readonly key: string | Hash;
@@ -28,7 +27,6 @@ export interface KeyRates extends Rates {
   readonly deniedFor?: string;
 }
 
-/** The decisions of one limiter per second. */
 export interface DecisionRates extends Rates {
   readonly name: string;
   /** Decisions of `onStoreError` a second, because the store had failed. */

@@ -1,11 +1,11 @@
 import type { Limiter } from '../limiter/limiter.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { bansAmong, type BansOfKeys } from './ban-finds.js';
+import { bansAmong, type BansOfKeys } from './bans/ban-finds.js';
 import { batches } from './batches.js';
 import { checkChange, type Context, type KeyChangeOptions } from './context.js';
 import { policyNameOf } from './finds.js';
-import { decidingBy } from './override-views.js';
+import { decidingBy } from './overrides/override-views.js';
 import { isCharge } from './owners.js';
 import {
   LIMIT_FIELDS,

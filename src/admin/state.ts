@@ -9,8 +9,8 @@ import type { MinuteCounts } from '../stores/counts/history.js';
 import type { KeyDenials } from '../stores/counts/denials.js';
 import type { Counted } from '../stores/counts/sink.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
-import type { BanSource } from './ban-source.js';
-import type { OverrideSource, OverrideFields } from './override-source.js';
+import type { BanSource } from './bans/ban-source.js';
+import type { OverrideSource, OverrideFields } from './overrides/override-source.js';
 import type { FoundKey, Owner } from './owners.js';
 import type { Published } from './published.js';
 import type { Origin } from './unlogged.js';
@@ -62,7 +62,6 @@ export interface ServerMemory {
   readonly fullInMs: number | null;
 }
 
-/** A loss of records of running processes. */
 export interface Loss {
   /** The start of the server, or of the oldest minute with a record. */
   readonly at: Date;

@@ -8,7 +8,7 @@ import type { Limiter } from '../limiter/limiter.js';
 import { batches } from './batches.js';
 import { checkName, type Context, type NameOption } from './context.js';
 import { lacksSlots, verdictsOf } from './finds.js';
-import { decidingBy, overriddenWeight } from './override-views.js';
+import { decidingBy, overriddenWeight } from './overrides/override-views.js';
 import { type Limits, setsOf } from './limits.js';
 import { whoseState, withinOf, type Hash } from './owners.js';
 import { byDenials, type KeyRates, type Rates } from './rates.js';
@@ -22,10 +22,8 @@ export interface TenantView extends Rates {
   readonly name: string;
   /** The tier of the policies. Absent for the policies for requests without a tier. */
   readonly tier?: string;
-  /** The name of the shared policy. */
   readonly policy: string;
   readonly key: string | Hash;
-  /** The dimension of tenants, such as `'tenant'`. */
   readonly dimension: string;
   /** The shared limit, by its dimension and its key: `'provider openai'`. */
   readonly within: string;

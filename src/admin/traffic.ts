@@ -67,13 +67,11 @@ export interface ProcessState {
   readonly limiters: readonly LimiterWaits[];
 }
 
-/** The recent counts of all processes. */
 export interface Traffic {
   /** The span of time of the counts, ms. */
   readonly spanMs: number;
   /** The number of processes that have counted decisions. */
   readonly instances: number;
-  /** Whether the counts of keys are estimates. */
   readonly isSampled: boolean;
   /** The latency of the store over all processes. Null if no decision asked the store. */
   readonly latency: StoreLatency | null;
@@ -83,7 +81,6 @@ export interface Traffic {
   readonly processes: readonly ProcessState[];
 }
 
-/** The selection of counts. */
 export interface TrafficOptions extends NameFilter {
   /** The span of time, 1 to 60 seconds. Keys with few requests are averaged over up to 30 seconds. @default 5 */
   seconds?: number | undefined;

@@ -77,7 +77,6 @@ export function inItem<T>(index: number, use: () => T): T {
 
 /** An item of a list that is refused. */
 export interface Refused {
-  /** The reason, for people. */
   readonly error: string;
 }
 

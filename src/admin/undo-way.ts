@@ -5,7 +5,6 @@ import type { LoggedChange } from './log.js';
 import type { AdminWarning } from './scope.js';
 import type { ListedChange } from './state.js';
 
-/** A checked way back. */
 export interface Way {
   readonly action: 'ban' | 'unban' | 'override' | 'remove';
   go(note: ChangeNote): Promise<readonly AdminWarning[]>;

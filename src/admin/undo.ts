@@ -1,9 +1,9 @@
 import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
-import { waysFromBans } from './ban-undo.js';
+import { waysFromBans } from './bans/ban-undo.js';
 import { noteOf, type ChangeOptions, type Context } from './context.js';
 import { shownChange, Undos, type LoggedChange } from './log.js';
-import { waysFromOverrides } from './override-undo.js';
+import { waysFromOverrides } from './overrides/override-undo.js';
 import type { AdminWarning } from './scope.js';
 import type { ListedChange, State } from './state.js';
 import { cannot, changed, type Way, type Ways } from './undo-way.js';
@@ -15,7 +15,6 @@ export interface UndoOptions extends ChangeOptions {
 
 export interface UndoResult {
   readonly change: LoggedChange;
-  /** The change that undid it. */
   readonly action: Way['action'];
   readonly warnings: readonly AdminWarning[];
 }

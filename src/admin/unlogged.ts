@@ -1,6 +1,6 @@
 import type { Store } from '../contract/store.js';
 import { wrap } from '../contract/wrap.js';
-import { withFields, type OverrideFields } from './override-source.js';
+import { withFields, type OverrideFields } from './overrides/override-source.js';
 
 /** The interface by which an operator makes changes. */
 export type Origin = 'admin' | 'cli';

@@ -6,7 +6,7 @@ import { KeyFinder, type Wanted } from './finder.js';
 import type { TierLimits } from './known-limiters.js';
 import type { KeyVerdictFind, JudgedKey } from './finds.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits, setsOf } from './limits.js';
-import { countOverrides, liveLimiters, type OverrideCounts } from './override-views.js';
+import { countOverrides, liveLimiters, type OverrideCounts } from './overrides/override-views.js';
 import {
   isCountedIn,
   traitsOf,
@@ -19,7 +19,6 @@ import { differing, doubtsOf, type AdminWarning, warnings } from './scope.js';
 import type { Search, State } from './state.js';
 import { wrongArgument } from './typed-keys.js';
 
-/** The limiters of one name. */
 export interface LimiterView {
   readonly name: string;
   /** The configurations. The most common one comes first. If there are several, processes differ. */
@@ -30,7 +29,6 @@ export interface LimiterView {
    * Null if no process is known, as in a database that another process uses.
    */
   readonly isCounted: boolean | null;
-  /** For limiters with overrides. */
   readonly overridden?: OverrideCounts;
 }
 

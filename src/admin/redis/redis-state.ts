@@ -13,18 +13,18 @@ import { RedisStore } from '../../stores/redis/redis-store.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { KeyHashing } from '../../stores/redis/secret-keys.js';
 import { batches } from '../batches.js';
-import type { BanSource } from '../ban-source.js';
-import type { OverrideSource, OverrideFields } from '../override-source.js';
+import type { BanSource } from '../bans/ban-source.js';
+import type { OverrideSource, OverrideFields } from '../overrides/override-source.js';
 import { parseInstance, Published, type Instance } from '../published.js';
 import type { FoundKey, Loss, Owner, Search, State, StateSettings } from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
-import { redisBans } from './ban-source.js';
+import { redisBans } from '../bans/redis-ban-source.js';
 import { Calls, ignoreUnreadable, OtherKeyError, reasonOf } from './calls.js';
 import { CountReader } from './count-reader.js';
 import { RedisLog } from './log.js';
 import { readLoss } from './loss.js';
 import { MemoryReader } from './memory.js';
-import { redisOverrides } from './override-source.js';
+import { redisOverrides } from '../overrides/redis-override-source.js';
 import { readTenant } from './tenant.js';
 
 /** The default number of keys that the server checks in one step. More keys would delay the server's other requests. */

@@ -86,7 +86,6 @@ export class BanBook {
     this.#keys = bookKeys(prefix);
   }
 
-  /** Records a ban that a denial started. */
   struck(subject: Subject, reply: Reply): void {
     const who = this.#bannedBy(subject);
     this.#note(bookArgs(who, -reply.ban, NO_NOTE, struckChange(who, subject.set, reply)));

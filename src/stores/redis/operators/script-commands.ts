@@ -4,7 +4,6 @@ import { luaFiles } from '../lua-files.js';
 import { assemble, type Script, type ScriptName, type ScriptPart } from '../scripts.js';
 import type { Announcement } from '../../../contract/announcement.js';
 
-/** A purpose for which scripts are run. */
 export interface Use {
   /** The name for people: decisions, a limiter, an algorithm, or a command of the command line. */
   readonly name: string;

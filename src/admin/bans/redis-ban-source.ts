@@ -4,10 +4,10 @@ import { BAN_TAG, escapeName } from '../../stores/keys.js';
 import { bookArgs, bookKeys, logArgs } from '../../stores/redis/operators/ban-book.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { batches } from '../batches.js';
-import { entryAfter, LENIENT, type BanSource } from '../ban-source.js';
+import { entryAfter, LENIENT, type BanSource } from './ban-source.js';
 import type { FoundKey, Owner } from '../owners.js';
-import { ignoreUnreadable, reasonOf, type Calls } from './calls.js';
-import type { RedisLog } from './log.js';
+import { ignoreUnreadable, reasonOf, type Calls } from '../redis/calls.js';
+import type { RedisLog } from '../redis/log.js';
 
 /** The number of bans that are read at a time. */
 const BATCH_SIZE = 500;

@@ -1,8 +1,8 @@
-import { checkDimension, DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Override, OverrideChange } from '../limiter/overrides/override.js';
-import type { Json } from './lines.js';
+import { checkDimension, DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { Override, OverrideChange } from '../../limiter/overrides/override.js';
+import type { Json } from '../lines.js';
 import type { OverrideWish } from './override-scope.js';
-import { wrongArgument } from './typed-keys.js';
+import { wrongArgument } from '../typed-keys.js';
 
 /** Defaults for a line: the limiter's name, and the dimension of a key without one. */
 export interface OverrideLineDefaults {

@@ -1,12 +1,12 @@
-import { givenIn } from '../contract/change-note.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { OverrideChange } from '../limiter/overrides/override.js';
-import { SAME_END_MS, type Context } from './context.js';
-import type { LoggedChange } from './log.js';
+import { givenIn } from '../../contract/change-note.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { OverrideChange } from '../../limiter/overrides/override.js';
+import { SAME_END_MS, type Context } from '../context.js';
+import type { LoggedChange } from '../log.js';
 import { changeOverride, overrides } from './overrides.js';
-import { callable } from './shared-limits.js';
-import type { ListedChange } from './state.js';
-import { cannot, changed, type Way, type Ways } from './undo-way.js';
+import { callable } from '../shared-limits.js';
+import type { ListedChange } from '../state.js';
+import { cannot, changed, type Way, type Ways } from '../undo-way.js';
 
 export const waysFromOverrides: Ways = { override: overrideBack, remove: overrideBack };
 

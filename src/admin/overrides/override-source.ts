@@ -1,6 +1,6 @@
-import { entryInForce, type RecordChange } from '../contract/overrides.js';
-import type { Reply } from '../contract/reply.js';
-import type { MaybePromise, Store } from '../contract/store.js';
+import { entryInForce, type RecordChange } from '../../contract/overrides.js';
+import type { Reply } from '../../contract/reply.js';
+import type { MaybePromise, Store } from '../../contract/store.js';
 
 export type OwnedRecord = readonly [owner: string, record: unknown];
 
@@ -40,16 +40,16 @@ export function inForce({ limits, ...reply }: Reply, records: readonly (string |
 }
 
 /** The overrides in memory, in a file, or in a table. */
-export function localOverrides({ now, records, recordOfAll }: LocalParts): OverrideSource {
+export function localOverrides(parts: LocalParts): OverrideSource {
   return {
     async *records(isWanted) {
-      for await (const each of records()) if (isWanted(each[0])) yield each;
+      for await (const each of parts.records()) if (isWanted(each[0])) yield each;
     },
-    recordOfAll: async (name) => (await recordOfAll(name)) || undefined,
+    recordOfAll: async (name) => (await parts.recordOfAll(name)) || undefined,
     async owners() {
       const owners: string[] = [];
-      const time = await now();
-      for await (const [owner, record] of records()) if (entryInForce(record, time)) owners.push(owner);
+      const time = await parts.now();
+      for await (const [owner, record] of parts.records()) if (entryInForce(record, time)) owners.push(owner);
       return owners;
     },
   };

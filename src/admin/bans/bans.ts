@@ -1,9 +1,10 @@
-import { toMilliseconds, type Duration } from '../common/duration.js';
-import { HeadgateError } from '../common/errors.js';
-import { checkBoolean, checkShape } from '../common/validate.js';
-import type { ChangeNote } from '../contract/change-note.js';
-import type { JournalEntry } from '../stores/journal.js';
-import type { BannedKey } from './ban-finds.js';
+import { toMilliseconds, type Duration } from '../../common/duration.js';
+import { HeadgateError } from '../../common/errors.js';
+import { checkBoolean, checkShape } from '../../common/validate.js';
+import type { ChangeNote } from '../../contract/change-note.js';
+import type { JournalEntry } from '../../stores/journal.js';
+import { leftOf, type BannedKey } from './ban-finds.js';
+import { importFunctions, type ImportAdmin } from './import-bans.js';
 import { cannotBan, checkBans } from './ban-scope.js';
 import {
   checkChange,
@@ -14,15 +15,14 @@ import {
   type Context,
   type KeyChangeOptions,
   type NameFilter,
-} from './context.js';
-import { KeyFinder } from './finder.js';
-import { LIMIT_FIELDS, type GivenLimits } from './limits.js';
-import { loggedOwner, ownersOf } from './logged-keys.js';
-import { dimensionsOfBans, type Published } from './published.js';
-import { prepareReset, type ResetResult } from './resets.js';
-import { doubtsOf, notNoted, subjectIn, warnings, type AdminWarning } from './scope.js';
-import type { Owner, State } from './state.js';
-import { typedKey, wrongArgument, type Subject } from './typed-keys.js';
+} from '../context.js';
+import { KeyFinder } from '../finder.js';
+import { LIMIT_FIELDS, type GivenLimits } from '../limits.js';
+import { loggedOwner, ownersOf } from '../logged-keys.js';
+import { dimensionsOfBans, type Published } from '../published.js';
+import { prepareReset, type ResetResult } from '../resets.js';
+import { doubtsOf, notNoted, subjectIn, warnings, type AdminWarning } from '../scope.js';
+import { typedKey, wrongArgument, type Subject } from '../typed-keys.js';
 
 export interface BanKeyOptions extends KeyChangeOptions {
   /** Whether to ban even if no limiter is known to check for the ban. @default false */
@@ -226,9 +226,9 @@ async function* bans({ state }: Context, options: BansOptions = {}): AsyncGenera
   for await (const find of finder.finds()) if (find.kind === 'banned') yield find;
 }
 
-export const banFunctions = { bans, ban, banIn, unban, unbanIn };
+export const banFunctions = { bans, ban, banIn, unban, unbanIn, ...importFunctions };
 
-export interface BanAdmin {
+export interface BanAdmin extends ImportAdmin {
   /** The bans in force, found by a search of all keys. */
   bans: Bound<typeof bans>;
   /**
@@ -266,15 +266,6 @@ async function inTurn<T>(changes: readonly (() => Promise<T>)[]): Promise<T[]> {
   const results: T[] = [];
   for (const change of changes) results.push(await change());
   return results;
-}
-
-/** The rest of each ban, ms. @throws the error of state that cannot be read */
-export async function leftOf(state: State, owners: readonly Owner[]): Promise<number[]> {
-  const lefts = await state.bans.lefts(owners);
-  return lefts.map((left) => {
-    if (left instanceof Error) throw left;
-    return left;
-  });
 }
 
 /** A warning if a ban is shorter than the rest of an earlier ban, which the operator may not know about. */

@@ -1,17 +1,17 @@
-import { HeadgateError } from '../common/errors.js';
-import { compilePolicies } from '../contract/compile-policies.js';
-import { lacksLimits } from '../features/overrides/key-limits.js';
-import { entryInForce, type AppliedOverrides } from '../contract/overrides.js';
-import { visiblePolicies } from '../contract/shares.js';
-import type { LiveLimiter } from '../features/overrides/redis-check.js';
-import type { Limiter } from '../limiter/limiter.js';
-import { overrideOf, type Override, type OverrideChange } from '../limiter/overrides/override.js';
-import { ALL_KEYS, escapeName } from '../stores/keys.js';
-import { limiterOn, withLimiter } from './limiters.js';
-import { type Limits, setsOf } from './limits.js';
-import type { Configuration, Published } from './published.js';
-import type { AdminWarning } from './scope.js';
-import type { State } from './state.js';
+import { HeadgateError } from '../../common/errors.js';
+import { compilePolicies } from '../../contract/compile-policies.js';
+import { lacksLimits } from '../../features/overrides/key-limits.js';
+import { entryInForce, type AppliedOverrides } from '../../contract/overrides.js';
+import { visiblePolicies } from '../../contract/shares.js';
+import type { LiveLimiter } from '../../features/overrides/redis-check.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import { overrideOf, type Override, type OverrideChange } from '../../limiter/overrides/override.js';
+import { ALL_KEYS, escapeName } from '../../stores/keys.js';
+import { limiterOn, withLimiter } from '../limiters.js';
+import { type Limits, setsOf } from '../limits.js';
+import type { Configuration, Published } from '../published.js';
+import type { AdminWarning } from '../scope.js';
+import type { State } from '../state.js';
 
 /** The override that applies to a key: the key's own, or that of all keys. */
 export type AppliedOverride = Override & {
@@ -59,7 +59,6 @@ export function decidingBy<T>(
 export interface OverrideCounts {
   /** The number of keys with their own limits. */
   readonly keys: number;
-  /** The override of all keys, or `null`. */
   readonly all: OverrideChange | null;
 }
 

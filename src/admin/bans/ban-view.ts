@@ -1,10 +1,10 @@
-import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { BAN_TAG } from '../stores/keys.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { BAN_TAG } from '../../stores/keys.js';
 import { cannotBan } from './ban-scope.js';
-import type { LoggedChange } from './log.js';
-import type { Published } from './published.js';
-import type { AdminWarning } from './scope.js';
-import type { FoundKey, Owner, State } from './state.js';
+import type { LoggedChange } from '../log.js';
+import type { Published } from '../published.js';
+import type { AdminWarning } from '../scope.js';
+import type { FoundKey, Owner, State } from '../state.js';
 
 /** The ban of a key in a limiter. */
 export interface KeyBan {

@@ -1,6 +1,6 @@
-import { NO_NOTE } from '../contract/change-note.js';
+import { NO_NOTE } from '../../contract/change-note.js';
 import type { BanSource } from './ban-source.js';
-import { whoseState, type FoundKey, type Owner, type WhoseKey } from './owners.js';
+import { whoseState, type FoundKey, type Owner, type WhoseKey } from '../owners.js';
 
 export interface BannedKey extends WhoseKey {
   readonly kind: 'banned';
@@ -40,5 +40,17 @@ export async function bansOf(
     if (bannedForMs === 0) return undefined;
     const bannedUntil = new Date(Date.now() + bannedForMs).toISOString();
     return { kind: 'banned', ...whoseState(owner), bannedForMs, bannedUntil, ...(notes[i] ?? NO_NOTE) };
+  });
+}
+
+/** The rest of each ban, ms. @throws the error of state that cannot be read */
+export async function leftOf(
+  { bans }: { readonly bans: BanSource },
+  owners: readonly Owner[],
+): Promise<number[]> {
+  const lefts = await bans.lefts(owners);
+  return lefts.map((left) => {
+    if (left instanceof Error) throw left;
+    return left;
   });
 }

@@ -1,19 +1,19 @@
 // Wishes for overrides, and the limiters and policies that an override can change.
 import type { OverrideFields } from './override-source.js';
-import { HeadgateError } from '../common/errors.js';
-import { checkBoolean, checkShape } from '../common/validate.js';
-import { compilePolicies } from '../contract/compile-policies.js';
-import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
-import type { Policy } from '../contract/policy.js';
-import type { Limiter } from '../limiter/limiter.js';
-import type { OverrideChange, OverrideNote } from '../limiter/overrides/override.js';
-import { warnOfSpans } from '../limiter/overrides/override-writer.js';
-import { limiterOn } from './limiters.js';
-import { policiesBy, policiesOf } from './limits.js';
-import type { Published } from './published.js';
-import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
-import type { State } from './state.js';
-import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
+import { HeadgateError } from '../../common/errors.js';
+import { checkBoolean, checkShape } from '../../common/validate.js';
+import { compilePolicies } from '../../contract/compile-policies.js';
+import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
+import type { Policy } from '../../contract/policy.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import type { OverrideChange, OverrideNote } from '../../limiter/overrides/override.js';
+import { warnOfSpans } from '../../limiter/overrides/override-writer.js';
+import { limiterOn } from '../limiters.js';
+import { policiesBy, policiesOf } from '../limits.js';
+import type { Published } from '../published.js';
+import { checkKeys, subjectIn, unknownScope, type AdminWarning } from '../scope.js';
+import type { State } from '../state.js';
+import { soleKey, typedKey, wrongArgument, type KeyOptions } from '../typed-keys.js';
 
 export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNote {
   /** The key, or `undefined` for all keys of the limiter. */

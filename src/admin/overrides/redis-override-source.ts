@@ -1,7 +1,7 @@
 import { overrideIndexKey, ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
 import { batches } from '../batches.js';
-import type { OverrideSource } from '../override-source.js';
-import type { Calls } from './calls.js';
+import type { OverrideSource } from './override-source.js';
+import type { Calls } from '../redis/calls.js';
 
 /** The time for which an override is still read after its end in the index, ms, because clocks differ. */
 const CLOCK_TOLERANCE_MS = 60_000;

@@ -1,14 +1,14 @@
-import { checkShape } from '../common/validate.js';
-import { givenIn } from '../contract/change-note.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { entryInForce } from '../contract/overrides.js';
-import type { Limiter } from '../limiter/limiter.js';
+import { checkShape } from '../../common/validate.js';
+import { givenIn } from '../../contract/change-note.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { entryInForce } from '../../contract/overrides.js';
+import type { Limiter } from '../../limiter/limiter.js';
 import {
   overrideOf,
   type Override,
   type OverrideChange,
   type OverrideNote,
-} from '../limiter/overrides/override.js';
+} from '../../limiter/overrides/override.js';
 import { bansIn, bansSince, endBans, type BannedSince } from './override-bans.js';
 import {
   checkChange,
@@ -20,7 +20,7 @@ import {
   type KeyChangeOptions,
   type NameFilter,
   type NameOption,
-} from './context.js';
+} from '../context.js';
 import { doubtsOfOthers, withOverriding } from './override-configurations.js';
 import { doubtsOfChange } from './override-doubts.js';
 import {
@@ -31,9 +31,9 @@ import {
   type Found,
   type OverrideWish,
 } from './override-scope.js';
-import { whoseOf, type Whose } from './owners.js';
-import { notNoted, warnings, type AdminWarning } from './scope.js';
-import { checkList, ItemError, inItem, refusalOf, type KeyOptions, type Refused } from './typed-keys.js';
+import { whoseOf, type Whose } from '../owners.js';
+import { notNoted, warnings, type AdminWarning } from '../scope.js';
+import { checkList, ItemError, inItem, refusalOf, type KeyOptions, type Refused } from '../typed-keys.js';
 
 export interface OverrideOptions extends KeyChangeOptions, Pick<OverrideNote, 'for' | 'until'> {}
 
@@ -59,7 +59,6 @@ export interface OverrideResult {
   readonly warnings: readonly AdminWarning[];
 }
 
-/** The effect of one of several changes. */
 export interface OverrideEffect {
   /** Whether the key has no override now, another one, or this one. */
   readonly effect: 'new' | 'changed' | 'same';

@@ -1,19 +1,19 @@
-import { exactMilliseconds, MAX_DURATION_MS, type Duration } from '../common/duration.js';
-import { checkShape } from '../common/validate.js';
-import { NO_NOTE, type ChangeNote } from '../contract/change-note.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { withScope, type Hash } from '../stores/keys.js';
-import { batches } from './batches.js';
+import { exactMilliseconds, MAX_DURATION_MS, type Duration } from '../../common/duration.js';
+import { checkShape } from '../../common/validate.js';
+import { NO_NOTE, type ChangeNote } from '../../contract/change-note.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { withScope, type Hash } from '../../stores/keys.js';
+import { batches } from '../batches.js';
+import { leftOf } from './ban-finds.js';
 import { checkBans } from './ban-scope.js';
 import { entryAfter, type BanChange } from './ban-source.js';
-import { leftOf } from './bans.js';
-import { checkName, noteOf, SAME_END_MS, type Bound, type ChangeOptions, type Context } from './context.js';
-import type { BannedByImport } from './entry-keys.js';
-import { ownersOf } from './logged-keys.js';
-import type { Published } from './published.js';
-import { keysIn, notNoted, warnings, type AdminWarning } from './scope.js';
-import type { Owner, State } from './state.js';
-import { checkList, inItem, refusalOf, typedKey, type KeyOptions, type Refused } from './typed-keys.js';
+import { checkName, noteOf, SAME_END_MS, type Bound, type ChangeOptions, type Context } from '../context.js';
+import type { BannedByImport } from '../entry-keys.js';
+import { ownersOf } from '../logged-keys.js';
+import type { Published } from '../published.js';
+import { keysIn, notNoted, warnings, type AdminWarning } from '../scope.js';
+import type { Owner, State } from '../state.js';
+import { checkList, inItem, refusalOf, typedKey, type KeyOptions, type Refused } from '../typed-keys.js';
 
 /** The number of bans that are checked and created at a time. */
 const BATCH_SIZE = 1000;
