@@ -102,8 +102,11 @@ function stateOf(
       'HEADGATE_INVALID_OPTION',
       'createAdmin: pass a client or a store instead of a URL: createAdmin(new Redis(url)), or createAdmin(postgresStore(new Pool({ connectionString: url }))).',
     );
-  if (typeof source === 'string' || isDatabase)
-    return openFile(source as string | SqliteDatabase, hashKeys, settings);
+  if (typeof source === 'string' || isDatabase) {
+    const store = sqliteStore(source as string | SqliteDatabase, hashKeys === false ? {} : { hashKeys });
+    const state = new SqliteState(store, sqliteFileOf(store)!, settings);
+    return Object.assign(state, { close: async () => store.close?.() });
+  }
   const connection = isObject ? connectionOf(given) : undefined;
   if (connection) return redisState(connection, settings);
   const { evalsha, evalSha, decide } = given as Partial<Record<'evalsha' | 'evalSha' | 'decide', unknown>>;
@@ -136,16 +139,6 @@ function takingHashes({ text, mark }: KeyHashing): KeyHashing {
     },
     mark,
   };
-}
-
-function openFile(
-  database: string | SqliteDatabase,
-  hashKeys: string | false,
-  settings: StateSettings,
-): State {
-  const store = sqliteStore(database, hashKeys === false ? {} : { hashKeys });
-  const state = new SqliteState(store, sqliteFileOf(store)!, settings);
-  return Object.assign(state, { close: async () => store.close?.() });
 }
 
 const FUNCTIONS = {

@@ -19,7 +19,7 @@ import { stateKeys } from '../stores/state/state-keys.js';
 import { banSet } from './bans/ban-source.js';
 import { LocalState, type ListedRow } from './local-state.js';
 import type { OwnedRecord } from './overrides/override-source.js';
-import { RowCounts } from './row-counts.js';
+import { rowCounts } from './row-counts.js';
 import type { CountSource, Owner, StateSettings } from './state.js';
 import { hashOnly } from './typed-keys.js';
 
@@ -46,7 +46,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     super(store, parts.announced, parts.isHashed ? 'file' : undefined, settings);
     this.parts = parts;
     this.isCounted = parts.isCounted;
-    this.counts = new RowCounts(this, countedText(parts.name));
+    this.counts = rowCounts(this, countedText(parts.name));
   }
 
   abstract states(keys: readonly string[]): MaybePromise<readonly (Uint8Array | undefined)[]>;

@@ -25,7 +25,7 @@ export function isInNetwork(text: string, network: string): boolean {
   const [own, whole] = [networkOf(text), networkOf(network)];
   if (!own || !whole || own.address.kind() !== whole.address.kind() || own.prefix < whole.prefix)
     return false;
-  return (own.address as IPv6).match(whole.address as IPv6, whole.prefix);
+  return (own.address as IPv6).match(whole.address, whole.prefix);
 }
 
 function networkOf(text: string): Network | undefined {

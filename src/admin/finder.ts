@@ -3,7 +3,7 @@ import { BAN_TAG, escapeName } from '../stores/keys.js';
 import { ONE_UNIT } from '../contract/costs.js';
 import { isUndecided } from '../contract/reply.js';
 import { lookOf, type PolicySet } from '../contract/store.js';
-import { bansOf } from './bans/ban-finds.js';
+import { BanFinder } from './bans/ban-finder.js';
 import { DeniedNow } from './denied-now.js';
 import { kernelOf, policyNameOf, statesOf, type JudgedKey, type KeyVerdictFind } from './finds.js';
 import { knownLimiters, readersOf, sharersOf, type KnownLimiter, type TierLimits } from './known-limiters.js';
@@ -24,8 +24,6 @@ export interface Wanted {
   readonly admitted: boolean;
   /** Whether to include state that no known limit reads: in all scopes, or only in scopes with unknown limits. */
   readonly states: boolean | 'of unknown scopes';
-  /** False to find bans by an index only, if there is one. */
-  readonly scan?: boolean;
 }
 
 /** State that one limiter judges, in one tier and dimension. */
@@ -52,6 +50,7 @@ export class KeyFinder {
   readonly #known: ReadonlyMap<string, readonly KnownLimiter[]>;
   readonly #found = new Set<string>();
   readonly #denied: DeniedNow;
+  readonly #bans: BanFinder;
   /** By limiter with several policies or tiers, the owners that were looked at: the states of an owner are on several pages. */
   readonly #judged = new Map<KnownLimiter, Set<string>>();
   /** The number of Headgate's keys that were checked. */
@@ -63,6 +62,7 @@ export class KeyFinder {
     this.#state = state;
     this.#wanted = wanted;
     this.#denied = new DeniedNow(state);
+    this.#bans = new BanFinder(state);
     this.#known = knownLimiters(wanted.limits);
   }
 
@@ -71,24 +71,17 @@ export class KeyFinder {
     const { name, banned, limited, admitted, states } = this.#wanted;
     const others = limited || admitted || states !== false;
     const rounds = Number(banned) + Number(others);
-    const round = (id: string | undefined, done: number): AsyncIterable<readonly FoundKey[]> => {
-      const progress = (share: number): void => options.progress?.((done + share) / rounds);
-      return this.#state.search({ ...options, name, id, progress });
-    };
-    if (banned) {
-      const recorded = this.#state.bans.recorded?.(name);
-      for await (const page of recorded ?? []) {
-        yield* await this.#bans(this.#named(page), false);
-        if (options.signal?.aborted) return;
+    const round = (done: number): Search => ({
+      ...{ ...options, name },
+      progress: (share) => options.progress?.((done + share) / rounds),
+    });
+    if (banned)
+      for await (const { keys, isSearched } of this.#bans.pages(round(0))) {
+        if (isSearched && !others) this.looked += keys.length;
+        yield* (await this.#bans.of(this.#named(keys))).finds;
       }
-      if (recorded && this.#wanted.scan === false) return;
-      for await (const page of round(BAN_TAG, 0)) {
-        if (!others) this.looked += page.length;
-        yield* await this.#bans(this.#named(page), false);
-      }
-    }
     if (!others || options.signal?.aborted) return;
-    for await (const page of round(undefined, rounds - 1)) {
+    for await (const page of this.#state.search(round(rounds - 1))) {
       this.looked += page.length;
       yield* await this.#examine(this.#named(page));
     }
@@ -110,8 +103,7 @@ export class KeyFinder {
   }
 
   async #examine(keys: readonly FoundKey[]): Promise<KeyVerdictFind[]> {
-    const { limited, admitted, states } = this.#wanted;
-    const bans: FoundKey[] = [];
+    const { limited, admitted, states: wanted } = this.#wanted;
     const others: FoundKey[] = [];
     const groups = new Map<string, Group & { keys: FoundKey[] }>();
     for (const key of keys) {
@@ -126,34 +118,23 @@ export class KeyFinder {
         if (!groups.get(group)?.keys.push(key)) groups.set(group, { known: each, areTenants, keys: [key] });
       }
       if (judges.length > 0) continue;
-      if (states === true || (states && !known)) (isBan ? bans : others).push(key);
+      if (wanted === true || (wanted && !known)) others.push(key);
       else if (!isBan && !known && this.unjudged.size < MAX_UNJUDGED)
         this.unjudged.add(typeof name === 'string' ? name : name.hash);
     }
-    const finds = [
-      ...(bans.length > 0 ? [this.#bans(bans, true)] : []),
-      ...(limited || admitted ? [this.#judge([...groups.values()])] : []),
-      this.#states(others),
-    ];
-    return (await Promise.all(finds)).flat();
+    const bans = others.filter(({ id }) => id === BAN_TAG);
+    const [{ finds, others: counted }, verdicts, states] = await Promise.all([
+      this.#bans.of(bans),
+      limited || admitted ? this.#judge([...groups.values()]) : [],
+      this.#states(others.filter(({ id }) => id !== BAN_TAG)),
+    ]);
+    const strikes = counted.length > 0 ? await this.#states(counted) : [];
+    return [...finds, ...strikes, ...verdicts, ...states];
   }
 
   /** Returns true for the first occurrence of a text. */
   #isNew(what: string): boolean {
     return this.#found.size < this.#found.add(what).size;
-  }
-
-  /** @param withDenials whether to include keys that are not banned, but have denials that count */
-  async #bans(all: readonly FoundKey[], withDenials: boolean): Promise<KeyVerdictFind[]> {
-    const keys = all.filter((key) => !this.#found.has(idOf(key)));
-    const found = await bansOf(this.#state.bans, keys);
-    const finds = keys.flatMap((key, i): KeyVerdictFind[] => {
-      const find = found[i];
-      if (find instanceof Error) return this.#unreadable(key, find);
-      return find && this.#isNew(idOf(key)) ? [find] : [];
-    });
-    const others = keys.filter((_, i) => found[i] === undefined);
-    return withDenials ? [...finds, ...(await this.#states(others))] : finds;
   }
 
   /** The verdicts on keys, one for each. A key that is limited in a tier is not admitted in another one, because its tier is unknown. */

@@ -74,20 +74,26 @@ export interface KeyView extends KeyBan {
   readonly warnings: readonly AdminWarning[];
 }
 
-interface Asked {
+/** A question about a key: a limiter, a dimension and a tier. */
+export interface Place {
   readonly name: string;
-  readonly key: string;
   readonly dimension: string;
-  /** Of a tenant: the dimension and the key of the shared limit. */
-  readonly within?: Tenancy | undefined;
+  readonly tier?: string | undefined;
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
-  readonly cost: number;
+  /** Whether a search found charges of the key. Only without limits, by which its state is known otherwise. */
+  readonly stored?: boolean;
+  /** Of a tenant: the dimension and the key of the shared limit. */
+  readonly within?: Tenancy | undefined;
 }
 
 /** The known facts about a key of a limiter. */
-export async function outlook(state: State, published: Published, asked: Asked) {
-  const { name, key, dimension, within, limits, cost } = asked;
+export async function outlook(
+  state: State,
+  published: Published,
+  { name, dimension, within, limits }: Place,
+  { key, cost }: Pick<KeyView, 'key' | 'cost'>,
+) {
   const counted = within ?? { by: dimension, key };
   const place = { [counted.by]: counted.key };
   const own = limits && ofDimension(limits, counted.by);

@@ -6,14 +6,14 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { checkKeyOptions, checkName, type Context, type NameFilter } from './context.js';
 import { NOT_BANNED } from './bans/ban-view.js';
 import { DeniedNow, withDeniedLately } from './denied-now.js';
-import { outlook, type KeyView } from './key-view.js';
+import { outlook, type KeyView, type Place } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits, setsOf } from './limits.js';
 import { dimensionsOfBans, isCountedIn, type Published } from './published.js';
 import { withSlotUse } from './queues.js';
 import { countedOwner, isCharge, whoseOf } from './owners.js';
 import type { Search, State } from './state.js';
-import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './shared-limits.js';
+import { asWhole, limitKeysOf, sharedLimits } from './shared-limits.js';
 import { differing, doubtsOf, subjectIn, warnings, type AdminWarning } from './scope.js';
 import { soleKey, subjectOf, typedKey, wrongArgument, type KeyOptions, type TypedKey } from './typed-keys.js';
 
@@ -24,19 +24,6 @@ export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
   cost?: number | undefined;
   /** Ends the search for the shared limits of a tenant after its current step. The views then have a warning, because some may be missing. */
   signal?: AbortSignal | undefined;
-}
-
-/** A question about a key: a limiter, a dimension and a tier. */
-interface Place {
-  readonly name: string;
-  readonly dimension: string;
-  readonly tier: string | undefined;
-  /** Undefined if the limits are unknown. */
-  readonly limits: Limits | undefined;
-  /** Whether a search found charges of the key. Only without limits, by which its state is known otherwise. */
-  readonly stored?: boolean;
-  /** Of a tenant: the dimension and the key of the shared limit. */
-  readonly within?: Tenancy;
 }
 
 /** A view, the ids of the states that its policies read, and whether its tier has the weight that the tenant brought. */
@@ -61,12 +48,12 @@ export async function key(
   const asTenant: AsTenant = { tenant: given, dimension: options.dimension, tier, signal, cut: new Set() };
 
   const viewOf = async (place: Place): Promise<Judged> => {
-    const { name: scope, dimension, tier: of, limits, within } = place;
-    const own = { ...typed, dimension };
-    const [subject, doubt] = within ? [undefined, undefined] : subjectIn(published, scope, own);
+    const { name: scope, dimension, tier: of, within } = place;
+    const limits = within ? place.limits : place.limits && asWhole(place.limits);
+    const [subject, doubt] = within ? [] : subjectIn(published, scope, { ...typed, dimension });
     const whose = { name: scope, key: subject ? soleKey(subject) : given, dimension };
-    const asked = { ...whose, within, limits: within ? limits : limits && asWhole(limits), cost };
-    const { states, isOfWeight, ...view } = await outlook(state, published, asked);
+    const asked = { key: whose.key, cost };
+    const { states, isOfWeight, ...view } = await outlook(state, published, { ...place, limits }, asked);
     const cut = asTenant.cut.has(scope) ? CUT : undefined;
     const doubts = warnings(...doubtsOf(published, scope), differing(published, scope), doubt, cut);
     const judged: KeyView = {
@@ -218,7 +205,7 @@ async function statesOf(
       if (!keys.some((key) => owner.text === state.ownerOf(name, key, by).text)) continue;
       const place = `${by} ${name}`;
       const stored = isCharge(id) || found.get(place)?.stored === true;
-      found.set(place, { name, dimension: by, tier: undefined, limits: undefined, stored });
+      found.set(place, { name, dimension: by, limits: undefined, stored });
     }
   return [...found.values()];
 }
@@ -251,10 +238,7 @@ function placesIn(published: Published): Place[] {
     const dimensions = dimensionsOfBans(configurations);
     const others = new Set(judged.length === 0 ? [DEFAULT_DIMENSION, ...dimensions] : dimensions);
     const unjudged = [...others].filter((each) => !judged.some(({ dimension }) => dimension === each));
-    return [
-      ...judged,
-      ...unjudged.map((dimension) => ({ name, dimension, tier: undefined, limits: undefined })),
-    ];
+    return [...judged, ...unjudged.map((dimension) => ({ name, dimension, limits: undefined }))];
   });
 }
 

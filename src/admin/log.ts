@@ -44,8 +44,8 @@ export async function* log({ state }: Context, options: LogOptions = {}): AsyncG
     const undoneBy = undos.of(change)?.id;
     if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
     const shown = shownChange(change, name);
-    const own = shown && ofKey ? ofKey(change) : {};
-    if (shown && own) yield { ...shown, ...own, ...(undoneBy !== undefined && { undoneBy }) };
+    const forMs = shown && ofKey ? ofKey(change) : change.forMs;
+    if (shown && forMs !== undefined) yield { ...shown, forMs, ...(undoneBy !== undefined && { undoneBy }) };
   }
 }
 

@@ -30,9 +30,6 @@ export function loggedOwner(
   return { who: withScope(scope, text), keys: keys.length };
 }
 
-/** A change as one of a key: an import has the length of the key's own ban, ms. */
-type OwnChange = Pick<JournalEntry, 'forMs'>;
-
 /** A typed key as a limiter counts it. */
 interface Counted {
   readonly key: string;
@@ -42,12 +39,12 @@ interface Counted {
 /**
  * Finds the changes of a typed key: of the literal key, of the keys that limiters make of it, of networks that contain it, and imports.
  *
- * @returns a function of a change, whose result is `undefined` for a change of other keys only
+ * @returns a function of a change, which returns the length of the key's own ban or override, or undefined for a change of other keys only
  */
 export async function changesOf(
   state: State,
   key: string,
-): Promise<(change: JournalEntry) => OwnChange | undefined> {
+): Promise<(change: JournalEntry) => number | undefined> {
   const published = await state.published();
   const known = new Map<string, Counted>();
   const isOwn = (who: string): boolean => {
@@ -57,31 +54,29 @@ export async function changesOf(
   };
   function countedOf(name: unknown): Counted | undefined {
     if (typeof name !== 'string') return undefined;
-    const found = known.get(name) ?? counted(state, published, name, key);
-    known.set(name, found);
-    return found;
+    const found = known.get(name);
+    if (found) return found;
+    const own = keyIn(published, name, key);
+    const { scope, text } = state.ownerOf(name, own);
+    const counted = { key: own, who: withScope(scope, text) };
+    known.set(name, counted);
+    return counted;
   }
   return (change) => {
     const imported = importedIn(change);
     if (imported) {
-      const own = imported.find(([who]) => isOwn(who));
-      return own && { forMs: own[1] };
+      const [, own] = imported.find(([who]) => isOwn(who)) ?? [];
+      return own;
     }
     const { who, forMs } = change;
     const network = networkIn(change);
-    if (network === undefined) return isOwn(who) ? { forMs } : undefined;
+    if (network === undefined) return isOwn(who) ? forMs : undefined;
     const text = countedOf(whoseOf(who, undefined)?.name)?.key ?? key;
-    return network === key || isInNetwork(text, network) ? { forMs } : undefined;
+    return network === key || isInNetwork(text, network) ? forMs : undefined;
   };
 }
 
 /** The key that a limiter makes of a typed key, or the literal key if it makes several, or other ones. */
-function counted(state: State, published: Published, name: string, key: string): Counted {
-  const own = keyIn(published, name, key);
-  const { scope, text }: Owner = state.ownerOf(name, own);
-  return { key: own, who: withScope(scope, text) };
-}
-
 function keyIn(published: Published, name: string, key: string): string {
   try {
     const [{ keys }] = subjectIn(published, name, typedKey(key, {}));

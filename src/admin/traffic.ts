@@ -173,44 +173,31 @@ export function newestOf({ now, counts }: RecentCounts): Counted[] {
 }
 
 /** The newest state of each process, unless it is too old. */
-function processesOf(
-  { now, counts }: RecentCounts,
-  weighted: readonly Weighted[],
-  seconds: number,
-): ProcessState[] {
-  return newestOf({ now, counts }).map(({ id, host = '', pid = 0, health = UP, limiters, ...counted }) => ({
-    ...{ id, host, pid, health },
-    since: counted.since === undefined ? null : new Date(counted.since),
-    version: counted.version ?? null,
-    loopDelayMs: Math.max(0, (counted.ms ?? SECOND_MS) - SECOND_MS),
-    ...ratesOf(
-      weighted.filter(({ counted }) => counted.id === id),
-      seconds,
-    ),
-    limiters: limiters.flatMap(({ name, now: waits }) => {
-      if (!waits) return [];
-      const [waiting, held, maxWaiting, slots] = waits;
-      return [{ name, waiting, held, maxWaiting, slots }];
-    }),
-  }));
-}
-
-function ratesOf(
-  own: readonly Weighted[],
-  seconds: number,
-): Pick<ProcessState, 'latency' | 'decisions' | 'degraded'> {
-  let [decisions, degraded] = [0, 0];
-  for (const { counted, weights } of own)
-    for (const limiter of counted.limiters) {
-      decisions += weights[0]! * (limiter.counts[0] + limiter.counts[1]);
-      degraded += weights[0]! * (limiter.degraded ?? 0);
-    }
-  return {
-    latency: latencyOf(own, seconds),
-    decisions: perSecond(decisions, seconds),
-    degraded: perSecond(degraded, seconds),
-  };
-}
+const processesOf = (recent: RecentCounts, weighted: readonly Weighted[], seconds: number): ProcessState[] =>
+  newestOf(recent).map(({ id, host = '', pid = 0, health = UP, limiters, since, version = null, ms }) => {
+    const own = weighted.filter(({ counted }) => counted.id === id);
+    const rateOf = (count: (limiter: Counted['limiters'][number]) => number): number => {
+      const counts = own.flatMap(({ counted, weights }) =>
+        counted.limiters.map((limiter) => weights[0]! * count(limiter)),
+      );
+      return perSecond(
+        counts.reduce((sum, each) => sum + each, 0),
+        seconds,
+      );
+    };
+    return {
+      ...{ id, host, pid, health, version, since: since === undefined ? null : new Date(since) },
+      loopDelayMs: Math.max(0, (ms ?? SECOND_MS) - SECOND_MS),
+      latency: latencyOf(own, seconds),
+      decisions: rateOf(({ counts: [admitted, denied] }) => admitted + denied),
+      degraded: rateOf(({ degraded = 0 }) => degraded),
+      limiters: limiters.flatMap(({ name, now }) => {
+        if (!now) return [];
+        const [waiting, held, maxWaiting, slots] = now;
+        return [{ name, waiting, held, maxWaiting, slots }];
+      }),
+    };
+  });
 
 /** The time between two messages of a process that is not busy, ms. */
 const SECOND_MS = 1000;

@@ -86,23 +86,17 @@ export function configurationOf({
 
 export function describe(announcement: Announcement): PublishedLimiter {
   const { name, ban, banBy, slotBy, shadow, dynamic, overrides, policies, tiers } = announcement;
-  const by = {
-    ...(ban && banBy !== DEFAULT_DIMENSION && { banBy }),
-    ...(slotBy !== undefined && { slotBy }),
-    ...(overrides && { overrides: true as const }),
-  };
-  const ipv6Subnets = [...announcement.ipv6Subnets].sort((a, b) => a - b);
-  const published = {
+  const named = [...tiers].map(([tier, own]) => [tier, planOf(own)] as const);
+  return {
     name,
     policies: tiers.size > 0 || dynamic ? textsOf(policies()) : planOf(policies()),
     ban: ban ?? null,
-    ...by,
-    shadow,
-    dynamic,
-    ipv6Subnets,
+    ...(ban && banBy !== DEFAULT_DIMENSION && { banBy }),
+    ...(slotBy !== undefined && { slotBy }),
+    ...(overrides && { overrides: true as const }),
+    ...{ shadow, dynamic, ipv6Subnets: [...announcement.ipv6Subnets].sort((a, b) => a - b) },
+    ...(tiers.size > 0 && { tiers: Object.fromEntries(named) }),
   };
-  const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, planOf(own)]));
-  return tiers.size > 0 ? { ...published, tiers: named } : published;
 }
 
 /** The texts of a plan, which are never empty. */

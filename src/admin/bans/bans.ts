@@ -3,6 +3,7 @@ import { HeadgateError } from '../../common/errors.js';
 import { checkBoolean, checkShape } from '../../common/validate.js';
 import type { ChangeNote } from '../../contract/change-note.js';
 import type { JournalEntry } from '../../stores/journal.js';
+import { BanFinder } from './ban-finder.js';
 import { leftOf, type BannedKey } from './ban-finds.js';
 import { importFunctions, type ImportAdmin } from './import-bans.js';
 import { cannotBan, checkBans } from './ban-scope.js';
@@ -16,7 +17,6 @@ import {
   type KeyChangeOptions,
   type NameFilter,
 } from '../context.js';
-import { KeyFinder } from '../finder.js';
 import { LIMIT_FIELDS, type GivenLimits } from '../limits.js';
 import { loggedOwner, ownersOf } from '../logged-keys.js';
 import { dimensionsOfBans, type Published } from '../published.js';
@@ -219,11 +219,12 @@ async function* bans({ state }: Context, options: BansOptions = {}): AsyncGenera
   checkShape('bans', options, ['name', 'scan']);
   const { name, scan } = options;
   if (name !== undefined) checkName(name);
-  const finder = new KeyFinder(state, {
-    ...{ name, limits: new Map(), banned: true, scan: scan !== 'never' },
-    ...({ limited: false, admitted: false, states: false } as const),
-  });
-  for await (const find of finder.finds()) if (find.kind === 'banned') yield find;
+  const finder = new BanFinder(state);
+  for await (const { keys } of finder.pages({ name }, scan !== 'never')) {
+    // A hashed name is known if it was asked for.
+    const named = keys.map(({ owner, id }) => ({ owner: { ...owner, name: name ?? owner.name }, id }));
+    for (const find of (await finder.of(named)).finds) if (find.kind === 'banned') yield find;
+  }
 }
 
 export const banFunctions = { bans, ban, banIn, unban, unbanIn, ...importFunctions };

@@ -73,31 +73,18 @@ export type OverriddenKey = Whose & Override;
 /** The limiter of several changes, and the interpretation of their keys. */
 type WishOptions = NameOption & Omit<KeyOptions, 'dimension'>;
 
-async function override(
-  context: Context,
-  key: string,
-  change: OverrideChange,
-  options: OverrideOptions,
-): Promise<OverrideResult> {
+async function override(context: Context, key: string, change: OverrideChange, options: OverrideOptions) {
   const note = checkChange('override', options, 'for', 'until');
   const { dimension } = options;
   return changeOverride(context, { key, change, dimension, ...givenIn(note), ...timed(options) }, options);
 }
 
-async function overrideAll(
-  context: Context,
-  change: OverrideChange,
-  options: OverrideAllOptions,
-): Promise<OverrideResult> {
+async function overrideAll(context: Context, change: OverrideChange, options: OverrideAllOptions) {
   const note = checkChange('overrideAll', options, 'for', 'until');
   return changeOverride(context, { key: undefined, change, ...givenIn(note), ...timed(options) }, options);
 }
 
-async function removeOverride(
-  context: Context,
-  key: string | undefined,
-  options: RemoveOverrideOptions,
-): Promise<OverrideResult> {
+async function removeOverride(context: Context, key: string | undefined, options: RemoveOverrideOptions) {
   const note = checkChange('removeOverride', options, 'unban');
   const { dimension, unban } = options;
   return changeOverride(context, { key, change: undefined, dimension, unban, ...givenIn(note) }, options);
@@ -117,13 +104,8 @@ export async function changeOverride(
   }
 }
 
-async function overrideMany(
-  context: Context,
-  wishes: readonly OverrideWish[],
-  options: WishOptions,
-): Promise<OverrideResult[]> {
-  return changeAll(context, wishes, options);
-}
+const overrideMany = (context: Context, wishes: readonly OverrideWish[], options: WishOptions) =>
+  changeAll(context, wishes, options);
 
 async function changeAll(
   context: Context,
