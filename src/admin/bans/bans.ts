@@ -89,7 +89,7 @@ async function ban(
 
 async function banIn(
   context: Context,
-  names: Names,
+  names: readonly string[] | 'all',
   ...[key, duration, options = {}]: [key: string, duration: Duration, options?: Omit<BanKeyOptions, 'name'>]
 ): Promise<BanResult[]> {
   checkShape('banIn', options, [...CHANGE_FIELDS, 'force']);
@@ -139,7 +139,7 @@ async function unban(context: Context, key: string, options: UnbanKeyOptions): P
 
 async function unbanIn(
   context: Context,
-  names: Names,
+  names: readonly string[] | 'all',
   key: string,
   options: Omit<UnbanKeyOptions, 'name'> = {},
 ): Promise<UnbanResult[]> {

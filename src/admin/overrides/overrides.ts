@@ -104,8 +104,11 @@ export async function changeOverride(
   }
 }
 
-const overrideMany = (context: Context, wishes: readonly OverrideWish[], options: WishOptions) =>
-  changeAll(context, wishes, options);
+const overrideMany = (
+  context: Context,
+  wishes: readonly OverrideWish[],
+  options: NameOption & Omit<KeyOptions, 'dimension'>,
+) => changeAll(context, wishes, options);
 
 async function changeAll(
   context: Context,
@@ -162,7 +165,7 @@ async function end(context: Context, limiter: Limiter, found: Found): Promise<Ma
 async function previewOverrides(
   { state }: Context,
   wishes: readonly OverrideWish[],
-  { name, ...options }: WishOptions,
+  { name, ...options }: NameOption & Omit<KeyOptions, 'dimension'>,
 ): Promise<(OverrideEffect | Refused)[]> {
   checkName(name);
   checkList('previewOverrides', wishes);
