@@ -4,44 +4,20 @@
  * @module
  */
 export { createAdmin, type Admin, type AdminOptions, type AdminSource } from './admin/create-admin.js';
-export type { BanKeyOptions, BanResult, BansOptions, UnbanKeyOptions, UnbanResult } from './admin/bans.js';
-export { banJson, readBanLine, type BanLineDefaults } from './admin/ban-lines.js';
-export {
-  MAX_LOGGED_KEYS,
-  type BanEffect,
-  type ImportedBan,
-  type ImportOptions,
-  type ImportResult,
-} from './admin/import-bans.js';
-export type { BannedKey } from './admin/ban-finds.js';
-export { banRuleOf, type BannedSince } from './admin/override-bans.js';
+export * from './admin/bans/ban-exports.js';
+export * from './admin/overrides/override-exports.js';
 export { contentOf, dimensionJson, textOrHash, whoseJson } from './admin/lines.js';
-export {
-  overrideJson,
-  readChange,
-  readOverrideLine,
-  type OverrideLineDefaults,
-} from './admin/override-lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
 export { lacksSlots, useIn, type KeyVerdictFind, type JudgedKey, type PolicyVerdict } from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
 export type { DenialOptions, MinuteDenials, PastDenials } from './admin/denials.js';
 export type { History, HistoryOptions, LimiterHistory, Outage } from './admin/history.js';
-export { banCauseOf, type KeyView, type ProcessQueue, type SlotUse } from './admin/key-view.js';
+export type { KeyView, ProcessQueue, SlotUse } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
 export type { OtherDenial } from './admin/denied-now.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
 export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
-export { kindOfHash, type Hash, type Whose } from './admin/owners.js';
-export type {
-  OverrideAllOptions,
-  OverrideEffect,
-  OverrideOptions,
-  OverrideResult,
-  OverriddenKey,
-  RemoveOverrideOptions,
-} from './admin/overrides.js';
-export type { OverrideWish } from './admin/override-scope.js';
+export { kindOfHash, type Hash, type Whose, type WhoseKey } from './admin/owners.js';
 export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
 export type { KeyQueueView, QueuesView } from './admin/queues.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
@@ -68,7 +44,6 @@ export type { RecordedThreshold, ThresholdReader, ThresholdReaderOptions } from 
 export type { UndoOptions, UndoResult } from './admin/undo.js';
 export type { LimiterUsage, UsageOptions } from './admin/usage.js';
 export type { KeySearch, KeysOptions, LimitedOptions, LimitersView, LimiterView } from './admin/views.js';
-export type { AppliedOverride, OverrideCounts } from './admin/override-views.js';
 export { USE_LEVELS } from './stores/counts/use-histogram.js';
 // Helpers for programs that present all of this to people.
 export { exactMilliseconds, MAX_DURATION_MS, shortText, toText } from './common/duration.js';

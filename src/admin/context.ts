@@ -1,7 +1,6 @@
 import { checkShape } from '../common/validate.js';
 import { checkNote, type ChangeNote, type ChangeNoteOptions } from '../contract/change-note.js';
 import { checkLimiterName } from '../limiter/options.js';
-import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
 import { wrongArgument, type KeyOptions } from './typed-keys.js';
 import type { Origin } from './unlogged.js';
@@ -11,16 +10,19 @@ export interface Context {
   readonly origin: Origin;
 }
 
+/** A function for operators, as the interface has it. */
+export type Bound<Function> = Function extends (context: Context, ...args: infer Args) => infer Result
+  ? (...args: Args) => Result
+  : never;
+
 /** The largest difference between two ends that count as the same, ms. */
 export const SAME_END_MS = 1000;
 
-/** A limiter. */
 export interface NameOption {
   /** The limiter's name: 1 to 256 characters. A limiter without the option `name` is called `default`. */
   name: string;
 }
 
-/** A limiter, or all. */
 export interface NameFilter {
   /** The limiter's name. @default all limiters */
   name?: string | undefined;
@@ -33,7 +35,6 @@ export type ChangeOptions = ChangeNoteOptions;
 export interface KeyChangeOptions extends NameOption, KeyOptions, ChangeOptions {}
 
 const KEY_OPTIONS = ['name', 'dimension', 'raw', 'ipv6Subnet'];
-const NOTE_OPTIONS = ['by', 'reason'];
 
 /** Checks the options of a function. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_OPTION` */
 export function checkKeyOptions(what: string, options: object, ...more: readonly string[]): void {
@@ -42,7 +43,7 @@ export function checkKeyOptions(what: string, options: object, ...more: readonly
 
 /** Like `checkKeyOptions`, for a change. @returns the operator and the reason */
 export function checkChange(what: string, options: KeyChangeOptions, ...more: readonly string[]): ChangeNote {
-  checkKeyOptions(what, options, ...NOTE_OPTIONS, ...more);
+  checkKeyOptions(what, options, 'by', 'reason', ...more);
   checkName(options.name);
   return noteOf(what, options);
 }
@@ -59,6 +60,3 @@ export function checkName(name: string | undefined): string {
     "name: missing. Pass the name of a limiter: { name: 'api' }. A limiter without a name is called default.",
   );
 }
-
-export const warnings = (...all: readonly (AdminWarning | undefined)[]): AdminWarning[] =>
-  all.filter((each): each is AdminWarning => each !== undefined);

@@ -10,33 +10,31 @@ import { postgresDatabaseOf } from '../stores/postgres/postgres.js';
 import { connectionOf, type RedisConnection } from '../stores/redis/redis.js';
 import { compileHashing, type KeyHashing } from '../stores/redis/secret-keys.js';
 import { isUrl, sqliteFileOf, sqliteStore, type SqliteDatabase } from '../stores/sqlite/sqlite.js';
-import { banFunctions, type BanAdmin } from './bans.js';
-import type { Context } from './context.js';
-import { denialFunctions } from './denials.js';
-import { historyFunctions } from './history.js';
-import { importFunctions, type ImportAdmin } from './import-bans.js';
-import { keyFunctions } from './key.js';
-import { logFunctions } from './log.js';
+import { banFunctions, type BanAdmin } from './bans/bans.js';
+import type { Bound, Context } from './context.js';
+import { denials } from './denials.js';
+import { history } from './history.js';
+import { key } from './key.js';
+import { log } from './log.js';
 import { MemoryState } from './memory-state.js';
-import { overrideFunctions, type OverrideAdmin } from './overrides.js';
+import { overrideFunctions, type OverrideAdmin } from './overrides/overrides.js';
 import { PostgresState } from './postgres-state.js';
 import { RedisState } from './redis/redis-state.js';
-import { queueFunctions } from './queues.js';
-import { resetFunctions } from './resets.js';
+import { queues } from './queues.js';
+import { reset } from './resets.js';
 import { SqliteState } from './sqlite-state.js';
 import type { Loss, ServerMemory, State, StateSettings } from './state.js';
-import { readTraffic, type Traffic, type TrafficOptions } from './traffic.js';
-import { undoFunctions } from './undo.js';
+import { traffic } from './traffic.js';
+import { undo } from './undo.js';
 import type { Origin } from './unlogged.js';
-import { tenantFunctions } from './tenants.js';
-import { thresholdFunctions } from './thresholds.js';
-import { usageFunctions } from './usage.js';
-import { viewFunctions } from './views.js';
+import { tenants } from './tenants.js';
+import { thresholds } from './thresholds.js';
+import { usage } from './usage.js';
+import { check, keys, limited, limiters } from './views.js';
 
 /** The state of limiters: a store of Headgate, a Redis client, the path of an SQLite file, or an open database of SQLite. */
 export type AdminSource = Store | MemoryStore | RedisClient | SqliteDatabase | string;
 
-/** Options of `createAdmin`. */
 export interface AdminOptions {
   /** For a Redis client: the prefix of the store's keys. @default 'hg' */
   prefix?: string | undefined;
@@ -71,10 +69,6 @@ export function createAdmin(source: AdminSource, options: AdminOptions = {}): Ad
   const state = stateOf(source, options, { timeout, origin });
   return {
     ...functionsOf({ state, origin }),
-    traffic: (traffic: TrafficOptions = {}): Promise<Traffic> => {
-      checkShape('traffic', traffic, ['seconds', 'name', 'keys', 'sort']);
-      return readTraffic(state, traffic);
-    },
     isCounted: state.counts !== undefined,
     loss: async () => (await state.loss?.()) ?? null,
     memory: async () => (await state.memory?.read()) ?? [],
@@ -108,8 +102,11 @@ function stateOf(
       'HEADGATE_INVALID_OPTION',
       'createAdmin: pass a client or a store instead of a URL: createAdmin(new Redis(url)), or createAdmin(postgresStore(new Pool({ connectionString: url }))).',
     );
-  if (typeof source === 'string' || isDatabase)
-    return openFile(source as string | SqliteDatabase, hashKeys, settings);
+  if (typeof source === 'string' || isDatabase) {
+    const store = sqliteStore(source as string | SqliteDatabase, hashKeys === false ? {} : { hashKeys });
+    const state = new SqliteState(store, sqliteFileOf(store)!, settings);
+    return Object.assign(state, { close: async () => store.close?.() });
+  }
   const connection = isObject ? connectionOf(given) : undefined;
   if (connection) return redisState(connection, settings);
   const { evalsha, evalSha, decide } = given as Partial<Record<'evalsha' | 'evalSha' | 'decide', unknown>>;
@@ -144,46 +141,40 @@ function takingHashes({ text, mark }: KeyHashing): KeyHashing {
   };
 }
 
-function openFile(
-  database: string | SqliteDatabase,
-  hashKeys: string | false,
-  settings: StateSettings,
-): State {
-  const store = sqliteStore(database, hashKeys === false ? {} : { hashKeys });
-  const state = new SqliteState(store, sqliteFileOf(store)!, settings);
-  return Object.assign(state, { close: async () => store.close?.() });
-}
+const FUNCTIONS = {
+  ...{
+    limiters,
+    keys,
+    limited,
+    check,
+    key,
+    denials,
+    tenants,
+    reset,
+    traffic,
+    queues,
+    history,
+    log,
+    thresholds,
+  },
+  ...{ undo, usage, ...banFunctions, ...overrideFunctions },
+};
 
-function functionsOf(context: Context) {
-  const { changeOverride: _, ...overrides } = overrideFunctions(context);
-  const keys = keyFunctions(context);
-  const { prepareReset, ...resets } = resetFunctions(context);
-  return {
-    ...viewFunctions(context),
-    ...keys,
-    ...denialFunctions(context, keys.key),
-    ...banFunctions(context, prepareReset),
-    ...importFunctions(context),
-    ...overrides,
-    ...resets,
-    ...logFunctions(context),
-    ...usageFunctions(context),
-    ...historyFunctions(context),
-    ...tenantFunctions(context),
-    ...queueFunctions(context),
-    ...thresholdFunctions(context),
-    ...undoFunctions(context),
-  };
-}
+type Functions = { readonly [Name in keyof typeof FUNCTIONS]: Bound<(typeof FUNCTIONS)[Name]> };
 
-type Functions = ReturnType<typeof functionsOf>;
+function functionsOf(context: Context): Functions {
+  const bound = Object.entries<(context: never, ...args: never[]) => unknown>(FUNCTIONS).map(
+    ([name, use]) => [name, use.bind(undefined, context as never)] as const,
+  );
+  return Object.fromEntries(bound) as unknown as Functions;
+}
 
 /**
  * Views and changes for operators. Changes of bans, overrides and charges take the operator and the reason (`by`, `reason`), and are logged.
  * Every function rejects with a `HeadgateError`: `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` and `HEADGATE_INVALID_ARGUMENT` for wrong
  * arguments; `HEADGATE_STORE_TIMEOUT` if the store does not answer in time.
  */
-export interface Admin extends BanAdmin, ImportAdmin, OverrideAdmin {
+export interface Admin extends BanAdmin, OverrideAdmin {
   /** The limiters that processes have published, and processes whose options differ. In a database or in memory, those of this process. */
   limiters: Functions['limiters'];
   /**
@@ -207,7 +198,7 @@ export interface Admin extends BanAdmin, ImportAdmin, OverrideAdmin {
   /** Forgets the charges of a key, an address or a network. A ban stays. */
   reset: Functions['reset'];
   /** Decisions per second, by limiter, policy and key. Empty if no store counts (`counts: false`). */
-  traffic(options?: TrafficOptions): Promise<Traffic>;
+  traffic: Functions['traffic'];
   /** The waiting requests and the slots in use by key and process, with the longest time of each. Empty if no store counts (`counts: false`). */
   queues: Functions['queues'];
   /** The decisions of the last hour by limiter, policy and minute, and the use of policies. Empty if no store counts (`counts: false`). */

@@ -16,10 +16,10 @@ import { OPTIONS_ROW, storedLimiter } from '../stores/state/configurations.js';
 import { KeyState } from '../stores/state/key-state.js';
 import { LAYOUT_VERSION, summaryOf } from '../stores/state/saved-state.js';
 import { stateKeys } from '../stores/state/state-keys.js';
-import { banSet } from './ban-source.js';
+import { banSet } from './bans/ban-source.js';
 import { LocalState, type ListedRow } from './local-state.js';
-import type { OwnedRecord } from './override-source.js';
-import { RowCounts } from './row-counts.js';
+import type { OwnedRecord } from './overrides/override-source.js';
+import { rowCounts } from './row-counts.js';
 import type { CountSource, Owner, StateSettings } from './state.js';
 import { hashOnly } from './typed-keys.js';
 
@@ -46,17 +46,12 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     super(store, parts.announced, parts.isHashed ? 'file' : undefined, settings);
     this.parts = parts;
     this.isCounted = parts.isCounted;
-    const rows = {
-      now: () => this.now(),
-      states: (keys: readonly string[]) => this.states(keys),
-      rowsAfter: (key: string) => this.rowsAfter(key),
-    };
-    this.counts = new RowCounts(rows, countedText(parts.name));
+    this.counts = rowCounts(this, countedText(parts.name));
   }
 
-  protected abstract states(keys: readonly string[]): MaybePromise<readonly (Uint8Array | undefined)[]>;
+  abstract states(keys: readonly string[]): MaybePromise<readonly (Uint8Array | undefined)[]>;
   /** The next rows after a key, in the order of their keys. */
-  protected abstract rowsAfter(key: string): MaybePromise<readonly StateRow[]>;
+  abstract rowsAfter(key: string): MaybePromise<readonly StateRow[]>;
   protected abstract changesBefore(id: LogRow['id'] | undefined): MaybePromise<readonly LogRow[]>;
 
   ownerOf(name: string | object, key: string | object, by = DEFAULT_DIMENSION): Owner {
@@ -70,7 +65,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     return ownerTextIn(this.parts.name(written));
   }
 
-  protected async rowsOf(owners: readonly Owner[]): Promise<(ListedRow | undefined)[]> {
+  async rowsOf(owners: readonly Owner[]): Promise<(ListedRow | undefined)[]> {
     const states = await this.states(owners.map(keyOf));
     return owners.map((owner, i) => {
       const state = states[i];
@@ -135,7 +130,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     }
   }
 
-  protected async *records(): AsyncGenerator<OwnedRecord> {
+  async *records(): AsyncGenerator<OwnedRecord> {
     const published = lazy(() => this.published());
     for await (const { key, state } of this.#stateRows()) {
       const found = parseStateKey('x', `x:${key}`);
@@ -163,7 +158,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     return this.#textOf({ set: { name: '', policies: [], timeout: this.timeout }, key: name });
   }
 
-  protected async recordOfAll(name: string): Promise<string> {
+  async recordOfAll(name: string): Promise<string> {
     const [state] = await this.states([keyOf({ text: this.#textOfAll(name) })]);
     return summaryOf(state).record;
   }

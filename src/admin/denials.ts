@@ -3,11 +3,11 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { HOUR_MS, MINUTE_MS } from '../stores/counts/times.js';
 import { checkKeyOptions, type Context, type NameFilter } from './context.js';
 import type { KeyDenials } from '../stores/counts/denials.js';
+import { key } from './key.js';
 import type { KeyView } from './key-view.js';
 import { countedOwner } from './owners.js';
 import type { KeyOptions } from './typed-keys.js';
 
-/** Options of `denials`. */
 export interface DenialOptions extends KeyOptions, NameFilter {
   /** The number of hours until now: 1 to 24. @default 24 */
   hours?: number | undefined;
@@ -19,7 +19,6 @@ export interface DenialOptions extends KeyOptions, NameFilter {
 export interface MinuteDenials {
   /** The start of the minute by the store's clock, ms since 1970. */
   readonly minute: number;
-  /** The number of denials in the minute. */
   readonly count: number;
   /** The policy that denied. Absent for denials by anything else. */
   readonly policy?: string;
@@ -28,49 +27,37 @@ export interface MinuteDenials {
 }
 
 /** The denials of a key in a limiter in the last 24 hours. */
-export interface PastDenials {
-  /** The name of the limiter. */
-  readonly name: string;
-  /** The limiter's key, such as the network of an IPv6 address. */
-  readonly key: string;
-  /** The dimension of the key. */
-  readonly dimension: string;
-  /** Of a tenant: the dimension and the key of the shared limit. */
-  readonly within?: string;
+export interface PastDenials extends Pick<KeyView, 'name' | 'key' | 'dimension' | 'within'> {
   /** The first denial, to a second, by the store's clock. */
   readonly first: Date;
   /** The last denial, to a second, by the store's clock. */
   readonly last: Date;
-  /** The number of denials. */
   readonly count: number;
   /** By minute, the oldest first, then by the number of denials. */
   readonly minutes: readonly MinuteDenials[];
 }
 
-/** The function that shows the past denials of a key. @param viewsOf shows the limiters and dimensions of a key */
-export function denialFunctions(
-  { state }: Context,
-  viewsOf: (key: string, options: Omit<DenialOptions, 'hours'>) => Promise<readonly KeyView[]>,
-) {
-  async function denials(key: string, options: DenialOptions = {}): Promise<PastDenials[]> {
-    checkKeyOptions('denials', options, 'hours', 'signal');
-    const { hours = 24, ...others } = options;
-    const span = HOUR_MS * checkInteger('hours', hours, 1, 24);
-    const { counts } = state;
-    const views = await viewsOf(key, others);
-    if (!counts) return [];
-    const since = (await state.now()) - span;
-    const places = new Map(
-      views.map((view) => [JSON.stringify([view.name, view.dimension, view.within, view.key]), view]),
-    );
-    const whose = [...places.values()];
-    const records = await counts.denials(whose.map((view) => countedOwner(view, counts.text)));
-    return whose
-      .flatMap((view, i) => pastOf(view, records[i]!, since - (since % MINUTE_MS)))
-      .sort((a, b) => b.last.getTime() - a.last.getTime());
-  }
-
-  return { denials };
+export async function denials(
+  context: Context,
+  given: string,
+  options: DenialOptions = {},
+): Promise<PastDenials[]> {
+  checkKeyOptions('denials', options, 'hours', 'signal');
+  const { hours = 24, ...others } = options;
+  const span = HOUR_MS * checkInteger('hours', hours, 1, 24);
+  const { state } = context;
+  const { counts } = state;
+  const views = await key(context, given, others);
+  if (!counts) return [];
+  const since = (await state.now()) - span;
+  const places = new Map(
+    views.map((view) => [JSON.stringify([view.name, view.dimension, view.within, view.key]), view]),
+  );
+  const whose = [...places.values()];
+  const records = await counts.denials(whose.map((view) => countedOwner(view, counts.text)));
+  return whose
+    .flatMap((view, i) => pastOf(view, records[i]!, since - (since % MINUTE_MS)))
+    .sort((a, b) => b.last.getTime() - a.last.getTime());
 }
 
 function pastOf(

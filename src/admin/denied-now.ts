@@ -2,7 +2,8 @@ import { lastChangeIn } from '../contract/overrides.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { CountedKey } from '../stores/counts/traffic-counts.js';
 import { parseOwnerText } from '../stores/keys.js';
-import { whoseState, type Whose } from './owners.js';
+import { countedOwner, whoseOf, whoseState, type Whose } from './owners.js';
+import { dimensionsIn, type Published } from './published.js';
 import type { RecentCounts, State } from './state.js';
 
 /** The newest denial of a key by a policy, as processes counted it. */
@@ -44,7 +45,7 @@ export class DeniedNow {
   readonly #state: State;
   #recent: Promise<RecentCounts | undefined> | undefined;
   /** The decisions by the limiter's name, then by key. */
-  readonly #seen = new Map<string, ReadonlyMap<string, readonly Seen[]>>();
+  readonly #seen = new Map<string, Map<string, Seen[]>>();
   readonly #changes = new Map<string, Promise<number>>();
 
   constructor(state: State) {
@@ -107,32 +108,49 @@ export class DeniedNow {
     return changedAt;
   }
 
-  #seenOf(recent: RecentCounts, whose: Whose): readonly Seen[] {
-    return this.#seenIn(recent, whose.name).get(idOf(whose)) ?? [];
-  }
-
-  #seenIn({ now, counts }: RecentCounts, name: Whose['name']): ReadonlyMap<string, readonly Seen[]> {
+  #seenOf({ now, counts }: RecentCounts, whose: Whose): readonly Seen[] {
+    const { name } = whose;
     // The name may be a hash.
     const limiter = JSON.stringify(name);
-    const known = this.#seen.get(limiter);
-    if (known) return known;
-    const byKey = new Map<string, Seen[]>();
-    for (const { at, counted } of counts) {
-      if (at <= now - MAX_AGE_MS) continue;
-      const from = at - (counted.ms ?? SECOND_MS);
-      const own = counted.limiters.filter((each) => JSON.stringify(each.name) === limiter);
-      for (const [text, counts] of own.flatMap(({ keys }) => Object.entries(keys))) {
-        const owner = parseOwnerText(`x:${text}`);
-        if (!owner) continue;
-        const id = idOf(whoseState({ ...owner, name, text }));
-        const seen = { from, at, counts };
-        if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
+    const byKey = this.#seen.get(limiter) ?? new Map<string, Seen[]>();
+    if (!this.#seen.has(limiter))
+      for (const { at, counted } of counts) {
+        if (at <= now - MAX_AGE_MS) continue;
+        const from = at - (counted.ms ?? SECOND_MS);
+        const own = counted.limiters.filter((each) => JSON.stringify(each.name) === limiter);
+        for (const [text, counts] of own.flatMap(({ keys }) => Object.entries(keys))) {
+          const owner = parseOwnerText(`x:${text}`);
+          if (!owner) continue;
+          const id = idOf(whoseState({ ...owner, name, text }));
+          const seen = { from, at, counts };
+          if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
+        }
       }
-    }
     this.#seen.set(limiter, byKey);
-    return byKey;
+    return byKey.get(idOf(whose)) ?? [];
   }
 }
 
 const idOf = ({ name, dimension = DEFAULT_DIMENSION, key, within }: Whose): string =>
   JSON.stringify([name, dimension, key, within]);
+
+/** Adds the denials of the last seconds because of keys of other dimensions, which no view of the key itself shows. */
+export async function withDeniedLately<View extends Parameters<typeof countedOwner>[0]>(
+  { counts }: State,
+  published: Published,
+  denied: DeniedNow,
+  views: readonly View[],
+): Promise<(View & { readonly deniedLately?: OtherDenial })[]> {
+  if (!counts) return [...views];
+  return Promise.all(
+    views.map(async (view) => {
+      // Limiters of one dimension need no reading of the counts.
+      const configurations = published.scopes.get(view.name) ?? [];
+      const isDynamic = configurations.some(({ dynamic }) => dynamic);
+      if (!isDynamic && dimensionsIn(configurations).length < 2) return view;
+      const whose = whoseOf(countedOwner(view, counts.text), view.name);
+      const deniedLately = whose && (await denied.forOther(whose));
+      return deniedLately ? { ...view, deniedLately } : view;
+    }),
+  );
+}

@@ -1,3 +1,4 @@
+import type { IPv6 } from 'ipaddr.js';
 import type { ChangeNote } from '../contract/change-note.js';
 import { parseEntry, type Network } from '../http/lists.js';
 import { parseOwnerText } from '../stores/keys.js';
@@ -24,11 +25,7 @@ export function isInNetwork(text: string, network: string): boolean {
   const [own, whole] = [networkOf(text), networkOf(network)];
   if (!own || !whole || own.address.kind() !== whole.address.kind() || own.prefix < whole.prefix)
     return false;
-  const [bytes, others] = [own.address.toByteArray(), whole.address.toByteArray()];
-  return bytes.every((byte, i) => {
-    const bits = Math.min(8, Math.max(0, whole.prefix - 8 * i));
-    return (byte ^ others[i]!) >> (8 - bits) === 0;
-  });
+  return (own.address as IPv6).match(whole.address, whole.prefix);
 }
 
 function networkOf(text: string): Network | undefined {

@@ -1,27 +1,18 @@
 import { conclude, ofLimiter, type LimiterDecision } from '../limiter/decision.js';
-import { isOfFeature } from '../features/features.js';
-import { BAN_TAG, escapeName, isLine, isReset, type Hash } from '../stores/keys.js';
+import { BAN_TAG, escapeName } from '../stores/keys.js';
 import { ONE_UNIT } from '../contract/costs.js';
 import { isUndecided } from '../contract/reply.js';
 import { lookOf, type PolicySet } from '../contract/store.js';
-import { bansOf } from './ban-finds.js';
+import { BanFinder } from './bans/ban-finder.js';
 import { DeniedNow } from './denied-now.js';
-import {
-  kernelOf,
-  policyNameOf,
-  statesOf,
-  verdictFind,
-  type JudgedKey,
-  type KeyVerdictFind,
-} from './finds.js';
+import { kernelOf, policyNameOf, statesOf, type JudgedKey, type KeyVerdictFind } from './finds.js';
 import { knownLimiters, readersOf, sharersOf, type KnownLimiter, type TierLimits } from './known-limiters.js';
 import { factsOf, type TierFind } from './likely-tiers.js';
-import { decidingBy, overrideOfAll } from './override-views.js';
+import { decidingBy, overrideOfAll } from './overrides/override-views.js';
 import { ofDimension } from './limits.js';
-import { whoseState } from './owners.js';
-import { callable } from './shared-limits.js';
-import type { FoundKey, Search, State } from './state.js';
-import { tenantVerdicts, usesOf } from './tenant-use.js';
+import { isCharge, whoseState } from './owners.js';
+import { callable, tenantVerdicts, usesOf, type TenantUse } from './shared-limits.js';
+import type { FoundKey, Owner, Search, State } from './state.js';
 
 export interface Wanted {
   readonly name: string | undefined;
@@ -33,20 +24,17 @@ export interface Wanted {
   readonly admitted: boolean;
   /** Whether to include state that no known limit reads: in all scopes, or only in scopes with unknown limits. */
   readonly states: boolean | 'of unknown scopes';
-  /** False to find bans by an index only, if there is one. */
-  readonly scan?: boolean;
 }
 
-/** State that one limiter judges. */
+/** State that one limiter judges, in one tier and dimension. */
 interface Group {
   readonly known: KnownLimiter;
+  /** Whether the keys are tenants of a shared limit. */
+  readonly areTenants: boolean;
   readonly keys: readonly FoundKey[];
 }
 
 type Unreadable = Extract<KeyVerdictFind, { kind: 'unreadable' }>;
-
-/** A verdict, before it is compared with those of other tiers. */
-const CERTAIN = { certain: true, likely: true } as const;
 
 /** A fact about a key, and its owner text. */
 interface Verdict {
@@ -62,6 +50,7 @@ export class KeyFinder {
   readonly #known: ReadonlyMap<string, readonly KnownLimiter[]>;
   readonly #found = new Set<string>();
   readonly #denied: DeniedNow;
+  readonly #bans: BanFinder;
   /** By limiter with several policies or tiers, the owners that were looked at: the states of an owner are on several pages. */
   readonly #judged = new Map<KnownLimiter, Set<string>>();
   /** The number of Headgate's keys that were checked. */
@@ -73,6 +62,7 @@ export class KeyFinder {
     this.#state = state;
     this.#wanted = wanted;
     this.#denied = new DeniedNow(state);
+    this.#bans = new BanFinder(state);
     this.#known = knownLimiters(wanted.limits);
   }
 
@@ -81,24 +71,17 @@ export class KeyFinder {
     const { name, banned, limited, admitted, states } = this.#wanted;
     const others = limited || admitted || states !== false;
     const rounds = Number(banned) + Number(others);
-    const round = (id: string | undefined, done: number): AsyncIterable<readonly FoundKey[]> => {
-      const progress = (share: number): void => options.progress?.((done + share) / rounds);
-      return this.#state.search({ ...options, name, id, progress });
-    };
-    if (banned) {
-      const recorded = this.#state.bans.recorded?.(name);
-      for await (const page of recorded ?? []) {
-        yield* await this.#bans(this.#named(page), false);
-        if (options.signal?.aborted) return;
+    const round = (done: number): Search => ({
+      ...{ ...options, name },
+      progress: (share) => options.progress?.((done + share) / rounds),
+    });
+    if (banned)
+      for await (const { keys, isSearched } of this.#bans.pages(round(0))) {
+        if (isSearched && !others) this.looked += keys.length;
+        yield* (await this.#bans.of(this.#named(keys))).finds;
       }
-      if (recorded && this.#wanted.scan === false) return;
-      for await (const page of round(BAN_TAG, 0)) {
-        if (!others) this.looked += page.length;
-        yield* await this.#bans(this.#named(page), false);
-      }
-    }
     if (!others || options.signal?.aborted) return;
-    for await (const page of round(undefined, rounds - 1)) {
+    for await (const page of this.#state.search(round(rounds - 1))) {
       this.looked += page.length;
       yield* await this.#examine(this.#named(page));
     }
@@ -107,57 +90,46 @@ export class KeyFinder {
   /** The keys of state, with the requested name, or the name in the key. */
   #named(page: readonly FoundKey[]): FoundKey[] {
     const { name: asked } = this.#wanted;
-    const nameOf = ({ scope, name }: FoundKey['owner']): string | Hash =>
-      asked !== undefined && escapeName(asked) === scope
-        ? asked
-        : (this.#known.get(scope)?.[0]?.name ?? name);
-    const own = page.filter(({ id }) => !isReset({ id }) && !isLine(id) && !isOfFeature(id));
-    return own.map((found) => {
-      const { owner, id } = found;
-      return { owner: { ...owner, name: nameOf(owner), by: this.#dimensionOf(found) }, id };
+    const own = page.filter(({ id }) => id === BAN_TAG || isCharge(id));
+    return own.map(({ owner, id }) => {
+      const known = this.#known.get(owner.scope) ?? [];
+      const isAsked = asked !== undefined && escapeName(asked) === owner.scope;
+      const name = isAsked ? asked : (known[0]?.name ?? owner.name);
+      // A database hashes the dimension together with the key, but the policy of the state has it.
+      const hashed = typeof owner.key === 'string' ? [] : known.flatMap(({ policies }) => policies);
+      const by = hashed.find((policy) => policy.id === id)?.by ?? owner.by;
+      return { owner: { ...owner, name, by }, id };
     });
   }
 
-  /** The dimension of a key. A database hashes it together with the key, but the policy of the state has it. */
-  #dimensionOf({ owner: { scope, by, key }, id }: FoundKey): string {
-    if (typeof key === 'string') return by;
-    const policies = (this.#known.get(scope) ?? []).flatMap((each) => each.policies);
-    return policies.find((policy) => policy.id === id)?.by ?? by;
-  }
-
   async #examine(keys: readonly FoundKey[]): Promise<KeyVerdictFind[]> {
-    const { limited, admitted, states } = this.#wanted;
-    const bans: FoundKey[] = [];
-    /** By limiter, tier and dimension. */
-    const judged = new Map<string, { known: KnownLimiter; keys: FoundKey[] }>();
-    const tenants = new Map<string, { known: KnownLimiter; keys: FoundKey[] }>();
+    const { limited, admitted, states: wanted } = this.#wanted;
     const others: FoundKey[] = [];
+    const groups = new Map<string, Group & { keys: FoundKey[] }>();
     for (const key of keys) {
       const { scope, by, name, slot } = key.owner;
       const known = this.#known.get(scope);
       const isBan = key.id === BAN_TAG;
       const sharing = isBan ? [] : sharersOf(known ?? [], key);
-      for (const each of sharing) {
-        const group = `${by} ${slot!.by} ${each.tier ?? ''} ${scope}`;
-        if (!tenants.get(group)?.keys.push(key)) tenants.set(group, { known: each, keys: [key] });
+      const areTenants = sharing.length > 0;
+      const judges = areTenants || isBan ? sharing : readersOf(known ?? [], key);
+      for (const each of judges) {
+        const group = `${by} ${areTenants ? slot!.by : ''} ${each.tier ?? ''} ${scope}`;
+        if (!groups.get(group)?.keys.push(key)) groups.set(group, { known: each, areTenants, keys: [key] });
       }
-      if (sharing.length > 0) continue;
-      const readers = isBan ? [] : readersOf(known ?? [], key);
-      for (const each of readers) {
-        const group = `${by} ${each.tier ?? ''} ${scope}`;
-        if (!judged.get(group)?.keys.push(key)) judged.set(group, { known: each, keys: [key] });
-      }
-      if (readers.length > 0) continue;
-      if (states === true || (states && !known)) (isBan ? bans : others).push(key);
+      if (judges.length > 0) continue;
+      if (wanted === true || (wanted && !known)) others.push(key);
       else if (!isBan && !known && this.unjudged.size < MAX_UNJUDGED)
         this.unjudged.add(typeof name === 'string' ? name : name.hash);
     }
-    const finds = [
-      ...(bans.length > 0 ? [this.#bans(bans, true)] : []),
-      ...(limited || admitted ? [this.#judge([...judged.values()], [...tenants.values()])] : []),
-      this.#states(others),
-    ];
-    return (await Promise.all(finds)).flat();
+    const bans = others.filter(({ id }) => id === BAN_TAG);
+    const [{ finds, others: counted }, verdicts, states] = await Promise.all([
+      this.#bans.of(bans),
+      limited || admitted ? this.#judge([...groups.values()]) : [],
+      this.#states(others.filter(({ id }) => id !== BAN_TAG)),
+    ]);
+    const strikes = counted.length > 0 ? await this.#states(counted) : [];
+    return [...finds, ...strikes, ...verdicts, ...states];
   }
 
   /** Returns true for the first occurrence of a text. */
@@ -165,26 +137,13 @@ export class KeyFinder {
     return this.#found.size < this.#found.add(what).size;
   }
 
-  /** @param withDenials whether to include keys that are not banned, but have denials that count */
-  async #bans(all: readonly FoundKey[], withDenials: boolean): Promise<KeyVerdictFind[]> {
-    const keys = all.filter((key) => !this.#found.has(idOf(key)));
-    const found = await bansOf(this.#state.bans, keys);
-    const finds = keys.flatMap((key, i): KeyVerdictFind[] => {
-      const find = found[i];
-      if (find instanceof Error) return this.#unreadable(key, find);
-      return find && this.#isNew(idOf(key)) ? [find] : [];
-    });
-    const others = keys.filter((_, i) => found[i] === undefined);
-    return withDenials ? [...finds, ...(await this.#states(others))] : finds;
-  }
-
   /** The verdicts on keys, one for each. A key that is limited in a tier is not admitted in another one, because its tier is unknown. */
-  async #judge(groups: readonly Group[], tenants: readonly Group[]): Promise<KeyVerdictFind[]> {
+  async #judge(groups: readonly Group[]): Promise<KeyVerdictFind[]> {
     const { limited, admitted } = this.#wanted;
-    const verdicts = [
-      ...groups.map(({ known, keys }) => this.#verdicts(known, keys)),
-      ...tenants.map(({ known, keys }) => this.#verdictsOnTenants(known, keys)),
-    ];
+    const inOrder = [...groups].sort((a, b) => Number(a.areTenants) - Number(b.areTenants));
+    const verdicts = inOrder.map((group) =>
+      group.areTenants ? this.#verdictsOnTenants(group) : this.#verdicts(group),
+    );
     const all = (await Promise.all(verdicts)).flat();
     const others = all.filter(({ find }) => find.kind === 'unreadable').map(({ find }) => find);
     const byOwner = new Map<string, TierFind[]>();
@@ -207,16 +166,10 @@ export class KeyFinder {
     return [...others, ...facts.filter(isNew).map(({ find }) => find)];
   }
 
-  #judgedBy(known: KnownLimiter): Set<string> {
-    let judged = this.#judged.get(known);
-    if (!judged) this.#judged.set(known, (judged = new Set()));
-    return judged;
-  }
-
   /** The verdicts on keys of one limiter, tier and dimension, by the policies of this dimension. */
-  async #verdicts(known: KnownLimiter, keys: readonly FoundKey[]): Promise<Verdict[]> {
+  async #verdicts({ known, keys }: Group): Promise<Verdict[]> {
     const { by } = keys[0]!.owner;
-    const { name, limits, tier } = known;
+    const { name, limits } = known;
     const all = await overrideOfAll(this.#state, name, limits);
     const set: PolicySet = {
       name,
@@ -224,7 +177,8 @@ export class KeyFinder {
       timeout: this.#state.timeout,
       overrides: all.applied,
     };
-    const judged = this.#judgedBy(known);
+    const judged = this.#judged.get(known) ?? new Set();
+    this.#judged.set(known, judged);
     const whole = [...new Map(keys.map((key) => [key.owner.text, key])).values()].filter(
       ({ owner: { text } }) => !judged.has(text),
     );
@@ -236,17 +190,14 @@ export class KeyFinder {
     const finds = whole.map(async (key, i): Promise<Verdict['find'][]> => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
-      const isOfOtherKind = all.isOfOtherKind(reply.now);
+      const isOpen = isUndecided(reply) || all.isOfOtherKind(reply.now);
       const { key: text } = key.owner;
       const who = typeof text === 'string' ? text : text.hash;
-      const decision =
-        isUndecided(reply) || isOfOtherKind
-          ? await this.#decisionOf(known, key)
-          : conclude(lookOf({ set, key: who }, ONE_UNIT), reply, limits.shadow);
+      const decision = isOpen
+        ? await this.#decisionOf(known, key)
+        : conclude(lookOf({ set, key: who }, ONE_UNIT), reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
-      const find = verdictFind(decision, isOfOtherKind || isUndecided(reply) || reply.limits !== undefined);
-      const states = statesOf(decision);
-      return [{ ...whoseState(key.owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find, states }];
+      return [{ ...findOf(known, key.owner, decision), overridden: isOpen || reply.limits !== undefined }];
     });
     return (await Promise.all(finds)).flatMap((some, i) =>
       some.map((find) => ({ find, owner: whole[i]!.owner.text })),
@@ -254,10 +205,8 @@ export class KeyFinder {
   }
 
   /** The verdicts on tenants of a shared limit. A share depends on the other tenants, so only a limiter can compute it. */
-  async #verdictsOnTenants(
-    { name, tier, limits }: KnownLimiter,
-    keys: readonly FoundKey[],
-  ): Promise<Verdict[]> {
+  async #verdictsOnTenants({ known, keys }: Group): Promise<Verdict[]> {
+    const { name, limits } = known;
     const owners = [...new Map(keys.map(({ owner }) => [owner.text, owner])).values()];
     const own = ofDimension(limits, owners[0]!.slot!.by);
     const uses = await usesOf(this.#state, limits.policies, keys);
@@ -268,10 +217,7 @@ export class KeyFinder {
         const use = uses.get(owner.text);
         const place = { [owner.slot!.by]: limitKey, [owner.by]: tenant };
         const decision = ofLimiter(await limiter.peek(place, { weight: use?.weight }));
-        const policies = tenantVerdicts(decision, use);
-        const find = { ...verdictFind(decision, false), policies, states: statesOf(decision) };
-        const inTier = { ...whoseState(owner), ...(tier !== undefined && { tier }), ...CERTAIN, ...find };
-        return [{ owner: owner.text, find: inTier }];
+        return [{ owner: owner.text, find: findOf(known, owner, decision, use) }];
       });
       return (await Promise.all(finds)).flat();
     });
@@ -303,6 +249,17 @@ export class KeyFinder {
   #unreadable(key: FoundKey, { message }: Error): Unreadable[] {
     return this.#isNew(idOf(key)) ? [{ kind: 'unreadable', ...whoseState(key.owner), message }] : [];
   }
+}
+
+/** The verdict of a limiter in one tier, before it is compared with those of other tiers. */
+function findOf({ tier }: KnownLimiter, owner: Owner, decision: LimiterDecision, use?: TenantUse): TierFind {
+  const { allowed, policy = null, retryAfterMs = null } = decision;
+  return {
+    ...whoseState(owner),
+    ...(tier !== undefined && { tier }),
+    ...{ certain: true, likely: true, kind: allowed ? 'admitted' : 'limited', policy, retryAfterMs },
+    ...{ policies: tenantVerdicts(decision, use), overridden: false, states: statesOf(decision) },
+  };
 }
 
 /** The most names that are kept of limiters with unknown limits. */

@@ -1,16 +1,13 @@
-import { algorithms, type Kernel } from '../algorithms/index.js';
+import { algorithms } from '../algorithms/index.js';
 import { countsSlots } from '../contract/compile-policies.js';
 import type { LimiterDecision } from '../limiter/decision.js';
-import type { Hash } from '../stores/keys.js';
-import type { BannedKey } from './ban-finds.js';
-import type { Whose } from './owners.js';
+import type { BannedKey } from './bans/ban-finds.js';
+import type { WhoseKey } from './owners.js';
 
 /** The verdict on a key: whether a request of cost 1 would be denied or admitted by the policies. */
-export interface JudgedKey extends Whose {
+export interface JudgedKey extends WhoseKey {
   /** Whether a request would be denied or admitted. */
   readonly kind: 'limited' | 'admitted';
-  /** The key, or its hash. */
-  readonly key: string | Hash;
   /** The tier that denies the key. Absent for requests without a tier, and if several tiers read the state of the key and all of them deny it. */
   readonly tier?: string;
   /**
@@ -20,13 +17,10 @@ export interface JudgedKey extends Whose {
   readonly certain: boolean;
   /** Whether requests of the key may have this tier. False if its use, or its last denial, shows that it has another tier. */
   readonly likely: boolean;
-  /** The deciding policy. */
   readonly policy: string | null;
   /** The wait of a denied request, ms. Null if it would be admitted, or never. */
   readonly retryAfterMs: number | null;
-  /** The verdict of each policy. */
   readonly policies: readonly PolicyVerdict[];
-  /** Whether the limits come from an override. */
   readonly overridden: boolean;
 }
 
@@ -34,34 +28,25 @@ export interface JudgedKey extends Whose {
 export type KeyVerdictFind =
   | BannedKey
   | JudgedKey
-  | (Whose & {
+  | (WhoseKey & {
       /** State that no known policy reads. A missing expiry is null, and so is the algorithm of another version's layout. */
       readonly kind: 'state';
-      /** The key, or its hash. */
-      readonly key: string | Hash;
-      /** The name of the policy, or `null`. */
       readonly policy: string | null;
-      /** The algorithm, or `null`. */
       readonly algorithm: string | null;
       /** The time until the state expires, ms, or `null`. */
       readonly expiresInMs: number | null;
     })
-  | (Whose & {
-      /** State that cannot be read. */
+  | (WhoseKey & {
       readonly kind: 'unreadable';
-      /** The key, or its hash. */
-      readonly key: string | Hash;
       /** The reason why the state cannot be read. */
       readonly message: string;
     });
 
 /** The verdict of one policy. Absent values are null. */
 export interface PolicyVerdict {
-  /** The name of the policy. */
   readonly name: string;
   /** The key by which the policy counts. */
   readonly key: string;
-  /** The algorithm. */
   readonly algorithm: string;
   /** The units per window. */
   readonly limit: number;
@@ -75,7 +60,6 @@ export interface PolicyVerdict {
   readonly windowMs: number;
   /** Whether the policy only reports and never denies. */
   readonly shadow: boolean;
-  /** Whether the policy admits the cost now. */
   readonly allowed: boolean;
   /** Whole units that could be spent now. */
   readonly remaining: number;
@@ -122,22 +106,10 @@ export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
 /** The ids of the states that the policies of a decision read, in their order. */
 export const statesOf = ({ set }: LimiterDecision): string[] => set.policies.map(({ id }) => id);
 
-export function verdictFind(
-  decision: LimiterDecision,
-  overridden: boolean,
-): Omit<JudgedKey, keyof Whose | 'tier' | 'certain' | 'likely'> {
-  const { allowed, policy = null, retryAfterMs = null } = decision;
-  const kind = allowed ? 'admitted' : 'limited';
-  return { kind, policy, retryAfterMs, policies: verdictsOf(decision), overridden };
-}
-
-const KERNELS = new Map(
-  Object.entries(algorithms).map(([kernel, { tag }]) => [tag, kernel as Kernel] as const),
-);
-
 /** The algorithm of the state with this id. Undefined for a layout of another version. */
-export function kernelOf(id: string): Kernel | undefined {
-  return KERNELS.get(/^\w+/.exec(id)![0]);
+export function kernelOf(id: string): string | undefined {
+  const [tag] = /^\w+/.exec(id)!;
+  return Object.entries(algorithms).find(([, kernel]) => kernel.tag === tag)?.[0];
 }
 
 export function policyNameOf(id: string): string {

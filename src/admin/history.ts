@@ -5,7 +5,6 @@ import { noUse } from '../stores/counts/use-histogram.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import { wrongArgument } from './typed-keys.js';
 
-/** Options of `history`. */
 export interface HistoryOptions extends NameFilter {
   /** The number of minutes, with the current one: 1 to 60. @default 15 */
   minutes?: number | undefined;
@@ -17,7 +16,6 @@ export interface HistoryOptions extends NameFilter {
 export interface History {
   /** The starts of the minutes by the store's clock, ms since 1970, the oldest first. The last one is the current, incomplete minute. */
   readonly minutes: readonly number[];
-  /** The limiters, by name. */
   readonly limiters: readonly LimiterHistory[];
   /** The spans in which the store was down or late, the oldest first. A process that decided nothing does not notice an outage. */
   readonly outages: readonly Outage[];
@@ -35,11 +33,8 @@ export interface Outage {
 
 /** The decisions of one limiter: a number for each minute. */
 export interface LimiterHistory {
-  /** The name of the limiter. */
   readonly name: string;
-  /** Admitted requests. */
   readonly admitted: readonly number[];
-  /** Denied requests. */
   readonly denied: readonly number[];
   /** Decisions of `onStoreError`, because the store had failed. */
   readonly degraded: readonly number[];
@@ -56,24 +51,19 @@ export interface LimiterHistory {
   readonly units: Readonly<Record<string, readonly number[]>>;
 }
 
-export function historyFunctions({ state }: Context) {
-  async function history(options: HistoryOptions = {}): Promise<History> {
-    checkShape('history', options, ['name', 'minutes', 'hours']);
-    const { name, minutes: given, hours } = options;
-    if (name !== undefined) checkName(name);
-    if (given !== undefined && hours !== undefined)
-      throw wrongArgument('minutes and hours: pass one of them.');
-    const [count, length] =
-      hours === undefined
-        ? [checkInteger('minutes', given ?? 15, 1, 60), MINUTE_MS]
-        : [(checkInteger('hours', hours, 1, 24) * HOUR_MS) / STEP_MS, STEP_MS];
-    const counted = await state.counts?.minutes(count, length, name);
-    const { minutes, limiters } = counted ?? { minutes: [], limiters: [] };
-    const histories = [...limiters].map(([each, counts]) => historyOf(each, counts));
-    return { minutes, limiters: histories, outages: outagesIn(minutes, histories, length) };
-  }
-
-  return { history };
+export async function history({ state }: Context, options: HistoryOptions = {}): Promise<History> {
+  checkShape('history', options, ['name', 'minutes', 'hours']);
+  const { name, minutes: given, hours } = options;
+  if (name !== undefined) checkName(name);
+  if (given !== undefined && hours !== undefined) throw wrongArgument('minutes and hours: pass one of them.');
+  const [count, length] =
+    hours === undefined
+      ? [checkInteger('minutes', given ?? 15, 1, 60), MINUTE_MS]
+      : [(checkInteger('hours', hours, 1, 24) * HOUR_MS) / STEP_MS, STEP_MS];
+  const counted = await state.counts?.minutes(count, length, name);
+  const { minutes, limiters } = counted ?? { minutes: [], limiters: [] };
+  const histories = [...limiters].map(([each, counts]) => historyOf(each, counts));
+  return { minutes, limiters: histories, outages: outagesIn(minutes, histories, length) };
 }
 
 /** @param length the length of a minute, or of the step in its place, ms */
@@ -86,14 +76,9 @@ function outagesIn(
   for (const [i, from] of minutes.entries()) {
     const degraded = limiters.reduce((sum, each) => sum + each.degraded[i]!, 0);
     if (degraded === 0) continue;
-    const last = outages.at(-1);
-    const isNext = last?.to === from;
-    if (isNext) outages.pop();
-    outages.push({
-      from: isNext ? last.from : from,
-      to: from + length,
-      degraded: degraded + (isNext ? last.degraded : 0),
-    });
+    const last = outages.at(-1)?.to === from ? outages.pop() : undefined;
+    const sum = degraded + (last?.degraded ?? 0);
+    outages.push({ from: last?.from ?? from, to: from + length, degraded: sum });
   }
   return outages;
 }

@@ -1,11 +1,11 @@
 import { oncePer } from '../common/lazy.js';
-import { hoursUntil, type KeyDenials } from '../stores/counts/denials.js';
+import { hoursUntil } from '../stores/counts/denials.js';
 import { minuteOf } from '../stores/counts/history.js';
 import { Traffic } from '../stores/counts/traffic.js';
 import { KeptCounts } from '../stores/counts/kept-counts.js';
 import { escapeKey } from '../stores/keys.js';
 import type { Memory } from '../stores/memory/memory-store.js';
-import type { CountSource, MinutesByLimiter, RecentCounts } from './state.js';
+import type { CountSource } from './state.js';
 
 /** The counts of a memory store. They begin with its first administration, because nobody could read them before. */
 export const countsOfMemory = oncePer((memory: Memory): CountSource => {
@@ -13,41 +13,27 @@ export const countsOfMemory = oncePer((memory: Memory): CountSource => {
   const traffic = new Traffic(kept, { sample: 1, text: escapeKey }, memory.announced);
   memory.countBy((name, decision) => traffic.count(name, decision));
   if (memory.announced.size > 0) traffic.begin();
-  return new KeptSource(kept);
-});
-
-class KeptSource implements CountSource {
-  readonly text = escapeKey;
-  readonly #kept: KeptCounts;
-
-  constructor(kept: KeptCounts) {
-    this.#kept = kept;
-  }
-
-  read(): Promise<RecentCounts> {
-    return Promise.resolve({ now: this.#kept.now(), counts: this.#kept.seconds });
-  }
-
-  minutes(count: number, length: number, name: string | undefined): Promise<MinutesByLimiter> {
-    const minutes = startsUntil(this.#kept.now(), count, length);
-    const names = this.#kept
-      .namesOf(length)
-      .filter((each) => name === undefined || each === name)
-      .sort();
-    const countsIn = (each: string) =>
-      minutes.map((minute) =>
-        minuteOf([...(this.#kept.fieldsOf(each, minute, length) ?? [])].flat().map(String)),
+  return {
+    text: escapeKey,
+    read: () => Promise.resolve({ now: kept.now(), counts: kept.seconds }),
+    minutes(count, length, name) {
+      const minutes = startsUntil(kept.now(), count, length);
+      const all = kept.namesOf(length).filter((each) => name === undefined || each === name);
+      const countsIn = (each: string) =>
+        minutes.map((minute) =>
+          minuteOf([...(kept.fieldsOf(each, minute, length) ?? [])].flat().map(String)),
+        );
+      const limiters = new Map(all.sort().map((each) => [each, countsIn(each)]));
+      return Promise.resolve({ minutes, limiters });
+    },
+    denials(owners) {
+      const hours = hoursUntil(kept.now());
+      return Promise.resolve(
+        owners.map((owner) => hours.flatMap((hour) => kept.denialsOf(owner, hour) ?? [])),
       );
-    return Promise.resolve({ minutes, limiters: new Map(names.map((each) => [each, countsIn(each)])) });
-  }
-
-  denials(owners: readonly string[]): Promise<KeyDenials[][]> {
-    const hours = hoursUntil(this.#kept.now());
-    return Promise.resolve(
-      owners.map((owner) => hours.flatMap((hour) => this.#kept.denialsOf(owner, hour) ?? [])),
-    );
-  }
-}
+    },
+  };
+});
 
 /** The starts of the last minutes or steps, the oldest first. @param length that of each, ms */
 export const startsUntil = (now: number, count: number, length: number): number[] =>

@@ -1,30 +1,25 @@
+import { warnings } from './scope.js';
 import type { KeyQueue } from '../contract/gauges.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { ofLimiter } from '../limiter/decision.js';
-import { BAN_TAG } from '../stores/keys.js';
-import { cannotBan } from './ban-scope.js';
-import { warnings } from './context.js';
+import { banOfOne, ofBanned, type KeyBan } from './bans/ban-view.js';
+
 import type { OtherDenial } from './denied-now.js';
 import { statesOf, type PolicyVerdict } from './finds.js';
 import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
-import type { LoggedChange } from './log.js';
-import { overrideFor, type AppliedOverride } from './override-views.js';
+import { overrideFor, type AppliedOverride } from './overrides/override-views.js';
 import type { Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
-import { tenantVerdicts, usesOf, type TenantUse } from './tenant-use.js';
-import type { Tenancy } from './shared-limits.js';
+import { tenantVerdicts, usesOf, type Tenancy } from './shared-limits.js';
 
 /** The waiting requests and the slots of a key in one process. */
 export interface ProcessQueue extends KeyQueue {
-  /** The name of the host. */
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
 }
 
-/** The slots of a key. */
 export interface SlotUse {
   /** The processes with slots or waiting requests of the key, by counts of the last seconds. */
   readonly processes: readonly ProcessQueue[];
@@ -38,14 +33,11 @@ export interface SlotUse {
 }
 
 /** A limiter's answer to a key. Absent values are null. */
-export interface KeyView {
-  /** The name of the limiter. */
+export interface KeyView extends KeyBan {
   readonly name: string;
   /** The limiter's key, such as the network of an IPv6 address. */
   readonly key: string;
-  /** The typed key. */
   readonly given: string;
-  /** The dimension of the key. */
   readonly dimension: string;
   /** Of a tenant: the dimension and the key of the shared limit. */
   readonly within?: string;
@@ -58,7 +50,6 @@ export interface KeyView {
    * because tiers with equal windows share their charges.
    */
   readonly likely: boolean;
-  /** The cost of the verdicts. */
   readonly cost: number;
   /** Whether a request would be admitted now. Null if the limits are unknown. */
   readonly allowed: boolean | null;
@@ -66,14 +57,7 @@ export interface KeyView {
   readonly reason: string | null;
   /** The time until the cost would be admitted, ms, or `null`. */
   readonly retryAfterMs: number | null;
-  /** The verdict of each policy. */
   readonly policies: readonly PolicyVerdict[];
-  /** The rest of the ban, ms, or 0. */
-  readonly bannedForMs: number;
-  /** The operator of a ban by hand, if there is a note. */
-  readonly bannedBy: string | null;
-  /** The reason of a ban by hand, or `null`. */
-  readonly banReason: string | null;
   /** The override that applies: the key's own, or that of all keys. */
   readonly override: AppliedOverride | null;
   /**
@@ -87,42 +71,29 @@ export interface KeyView {
   readonly known: boolean;
   /** The processes with slots or waiting requests of the key. Absent without slots in use, and if no store counts. */
   readonly slots?: SlotUse;
-  /** Doubts about the answer. */
   readonly warnings: readonly AdminWarning[];
 }
 
-interface Asked {
+/** A question about a key: a limiter, a dimension and a tier. */
+export interface Place {
   readonly name: string;
-  readonly key: string;
   readonly dimension: string;
-  /** Of a tenant: the dimension and the key of the shared limit. */
-  readonly within?: Tenancy | undefined;
+  readonly tier?: string | undefined;
   /** Undefined if the limits are unknown. */
   readonly limits: Limits | undefined;
-  readonly cost: number;
-}
-
-/**
- * The cause of a ban without an operator's note: `denied by policy` and their names, for a ban by denials that the log has.
- *
- * @param changes of the key, the newest first
- */
-export function banCauseOf(
-  { name, key, dimension, bannedForMs, bannedBy, banReason }: KeyView,
-  changes: Iterable<LoggedChange>,
-): string | null {
-  if (bannedForMs === 0 || bannedBy !== null || banReason !== null) return null;
-  for (const { action, from, reason, undoneBy, ...of } of changes) {
-    const isOfView = of.name === name && of.key === key && (of.dimension ?? DEFAULT_DIMENSION) === dimension;
-    if (!isOfView || (action !== 'ban' && action !== 'unban') || undoneBy !== undefined) continue;
-    return action === 'ban' && from === 'denials' ? reason : null;
-  }
-  return null;
+  /** Whether a search found charges of the key. Only without limits, by which its state is known otherwise. */
+  readonly stored?: boolean;
+  /** Of a tenant: the dimension and the key of the shared limit. */
+  readonly within?: Tenancy | undefined;
 }
 
 /** The known facts about a key of a limiter. */
-export async function outlook(state: State, published: Published, asked: Asked) {
-  const { name, key, dimension, within, limits, cost } = asked;
+export async function outlook(
+  state: State,
+  published: Published,
+  { name, dimension, within, limits }: Place,
+  { key, cost }: Pick<KeyView, 'key' | 'cost'>,
+) {
   const counted = within ?? { by: dimension, key };
   const place = { [counted.by]: counted.key };
   const own = limits && ofDimension(limits, counted.by);
@@ -132,60 +103,32 @@ export async function outlook(state: State, published: Published, asked: Asked) 
   const limiter = own && limiterOn(state, name, own, { isLive });
   try {
     const { override, doubt: unfit } = isLive ? await overrideFor(limiter!, place) : { override: null };
-    // A tenant is also denied by a ban of the key of the shared limit.
-    const owners = within ? [owner, counting] : [owner];
-    const use = within && own ? await useOf(state, own, within) : undefined;
-    const [answer, rests, notes] = await Promise.all([
+    // All states of a tenant have one owner.
+    const [use] = within && own ? (await usesOf(state, own.policies, within.states)).values() : [];
+    const [answer, { ban, isInForce, ...banned }] = await Promise.all([
       limiter?.peek(within ? { ...place, [dimension]: key } : place, { cost, weight: use?.weight }),
-      state.bans.lefts(owners),
-      state.bans.notesOf(owners),
+      banOfOne(state, published, within ? [owner, counting] : [owner]),
     ]);
-    const doubts = [dimension, counted.by].map((by) => cannotBan(published, name, by));
-    const at = within && doubts[0]?.code === 'NO_BAN' ? 1 : 0;
-    const [left = 0, note, doubt] = [rests[at], notes[at], doubts[at]];
-    if (left instanceof Error) throw left;
     const decision = answer && ofLimiter(answer);
     // An override of another kind, such as another window, has its own policies.
     const policies = [...(limiter?.policies ?? []), ...(decision?.set.policies ?? [])];
-    const charges = policies.map(({ id }) => ({ owner: counting, id }));
-    const [banLife, ...lives] = await state.lives([{ owner: owners[at]!, id: BAN_TAG }, ...charges]);
-    const isStored = lives.some((life) => life !== undefined);
-    const hasOwnState = within !== undefined && within.states.length > 0;
-    const unseen = left > 0 ? doubt : undefined;
-    const isUnseen = unseen?.code === 'NO_BAN';
-    const isBanned = left > 0 && !isUnseen;
+    const lives = await state.lives([banned.state, ...policies.map(({ id }) => ({ owner: counting, id }))]);
     const { allowed = null, reason = null, retryAfterMs = null } = decision ?? {};
+    const answered = { allowed, reason, retryAfterMs };
+    const hasOwnState = within !== undefined && within.states.length > 0;
     return {
       cost,
-      allowed: isBanned ? (limits?.shadow ?? false) : allowed,
-      reason: isBanned ? 'banned' : reason,
-      // A banned key without quota is still denied when the ban ends.
-      retryAfterMs:
-        isBanned && (!decision || decision.allowed || retryAfterMs !== null)
-          ? Math.max(left, retryAfterMs ?? 0)
-          : retryAfterMs,
+      ...(isInForce ? ofBanned(ban, answered, limits?.shadow ?? false) : answered),
       policies: decision ? tenantVerdicts(decision, use) : [],
-      bannedForMs: left,
-      bannedBy: (left > 0 && note?.by) || null,
-      banReason: (left > 0 && note?.reason) || null,
+      ...ban,
       override,
-      stored: isStored || banLife !== undefined,
+      stored: lives.some((life) => life !== undefined),
       states: decision ? statesOf(decision) : [],
       isOfWeight: !hasOwnState || use?.isOfWeight === true,
       known: published.scopes.has(name),
-      warnings: warnings(unfit, isUnseen ? unseen : undefined),
+      warnings: warnings(unfit, banned.doubt),
     };
   } finally {
     await limiter?.close();
   }
-}
-
-/** The use of a tenant by the policies of one tier. All its states have one owner. */
-async function useOf(
-  state: State,
-  { policies }: Limits,
-  { states }: Tenancy,
-): Promise<TenantUse | undefined> {
-  const [use] = (await usesOf(state, policies, states)).values();
-  return use;
 }

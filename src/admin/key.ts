@@ -3,22 +3,20 @@ import { checkInteger } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { visiblePolicies } from '../contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { checkKeyOptions, checkName, warnings, type Context, type NameFilter } from './context.js';
-import { withDeniedLately } from './denied-lately.js';
-import { DeniedNow } from './denied-now.js';
-import { outlook, type KeyView } from './key-view.js';
+import { checkKeyOptions, checkName, type Context, type NameFilter } from './context.js';
+import { NOT_BANNED } from './bans/ban-view.js';
+import { DeniedNow, withDeniedLately } from './denied-now.js';
+import { outlook, type KeyView, type Place } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
-import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
+import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits, setsOf } from './limits.js';
 import { dimensionsOfBans, isCountedIn, type Published } from './published.js';
 import { withSlotUse } from './queues.js';
-import { setsOf } from './sets.js';
 import { countedOwner, isCharge, whoseOf } from './owners.js';
 import type { Search, State } from './state.js';
-import { asWhole, limitKeysOf, sharedLimits, type Tenancy } from './shared-limits.js';
-import { differing, doubtsOf, subjectIn, type AdminWarning } from './scope.js';
+import { asWhole, limitKeysOf, sharedLimits } from './shared-limits.js';
+import { differing, doubtsOf, subjectIn, warnings, type AdminWarning } from './scope.js';
 import { soleKey, subjectOf, typedKey, wrongArgument, type KeyOptions, type TypedKey } from './typed-keys.js';
 
-/** Options of `key`. */
 export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
   /** The tier of the request. @default every tier, and the policies for requests without a tier */
   tier?: string | undefined;
@@ -28,19 +26,6 @@ export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
   signal?: AbortSignal | undefined;
 }
 
-/** A question about a key: a limiter, a dimension and a tier. */
-interface Place {
-  readonly name: string;
-  readonly dimension: string;
-  readonly tier: string | undefined;
-  /** Undefined if the limits are unknown. */
-  readonly limits: Limits | undefined;
-  /** Whether a search found charges of the key. Only without limits, by which its state is known otherwise. */
-  readonly stored?: boolean;
-  /** Of a tenant: the dimension and the key of the shared limit. */
-  readonly within?: Tenancy;
-}
-
 /** A view, the ids of the states that its policies read, and whether its tier has the weight that the tenant brought. */
 interface Judged {
   readonly view: KeyView;
@@ -48,104 +33,100 @@ interface Judged {
   readonly isOfWeight: boolean;
 }
 
-export function keyFunctions({ state }: Context) {
-  async function key(given: string, options: KeyViewOptions = {}): Promise<KeyView[]> {
-    checkKeyOptions('key', options, ...LIMIT_FIELDS, 'tier', 'cost', 'signal');
-    const { name, tier, signal } = options;
-    const cost = options.cost === undefined ? 1 : checkInteger('cost', options.cost, 0, 1e12);
-    if (name !== undefined) checkName(name);
-    const typed = typedKey(given, options);
-    const passed = limitsOf(options);
-    const published = await state.published();
-    const asTenant: AsTenant = { tenant: given, dimension: options.dimension, tier, signal, cut: new Set() };
+export async function key(
+  { state }: Context,
+  given: string,
+  options: KeyViewOptions = {},
+): Promise<KeyView[]> {
+  checkKeyOptions('key', options, ...LIMIT_FIELDS, 'tier', 'cost', 'signal');
+  const { name, tier, signal } = options;
+  const cost = options.cost === undefined ? 1 : checkInteger('cost', options.cost, 0, 1e12);
+  if (name !== undefined) checkName(name);
+  const typed = typedKey(given, options);
+  const passed = limitsOf(options);
+  const published = await state.published();
+  const asTenant: AsTenant = { tenant: given, dimension: options.dimension, tier, signal, cut: new Set() };
 
-    const viewOf = async (place: Place): Promise<Judged> => {
-      const { name: scope, dimension, tier: of, limits, within } = place;
-      const own = { ...typed, dimension };
-      const [subject, doubt] = within ? [undefined, undefined] : subjectIn(published, scope, own);
-      const whose = { name: scope, key: subject ? soleKey(subject) : given, dimension };
-      const asked = { ...whose, within, limits: within ? limits : limits && asWhole(limits), cost };
-      const { states, isOfWeight, ...view } = await outlook(state, published, asked);
-      const cut = asTenant.cut.has(scope) ? CUT : undefined;
-      const doubts = warnings(...doubtsOf(published, scope), differing(published, scope), doubt, cut);
-      const judged: KeyView = {
-        ...whose,
-        given,
-        ...(within && { within: `${within.by} ${within.key}` }),
-        ...(of !== undefined && { tier: of }),
-        likely: true,
-        ...view,
-        stored: view.stored || place.stored === true,
-        warnings: [...doubts, ...view.warnings],
-      };
-      return { view: judged, states, isOfWeight };
+  const viewOf = async (place: Place): Promise<Judged> => {
+    const { name: scope, dimension, tier: of, within } = place;
+    const limits = within ? place.limits : place.limits && asWhole(place.limits);
+    const [subject, doubt] = within ? [] : subjectIn(published, scope, { ...typed, dimension });
+    const whose = { name: scope, key: subject ? soleKey(subject) : given, dimension };
+    const asked = { key: whose.key, cost };
+    const { states, isOfWeight, ...view } = await outlook(state, published, { ...place, limits }, asked);
+    const cut = asTenant.cut.has(scope) ? CUT : undefined;
+    const doubts = warnings(...doubtsOf(published, scope), differing(published, scope), doubt, cut);
+    const judged: KeyView = {
+      ...whose,
+      given,
+      ...(within && { within: `${within.by} ${within.key}` }),
+      ...(of !== undefined && { tier: of }),
+      likely: true,
+      ...view,
+      stored: view.stored || place.stored === true,
+      warnings: [...doubts, ...view.warnings],
     };
-    /** One limiter of another kind, such as one with slotBy, does not hide the answers of the others. */
-    const orUnanswered = (place: Place): Promise<Judged> =>
-      viewOf(place).catch((error: unknown) => {
-        if (!(error instanceof HeadgateError) || error.code !== 'HEADGATE_INVALID_ARGUMENT') throw error;
-        return { view: unanswered(place, given, cost, error), states: [], isOfWeight: true };
-      });
+    return { view: judged, states, isOfWeight };
+  };
+  /** One limiter of another kind, such as one with slotBy, does not hide the answers of the others. */
+  const orUnanswered = (place: Place): Promise<Judged> =>
+    viewOf(place).catch((error: unknown) => {
+      if (!(error instanceof HeadgateError) || error.code !== 'HEADGATE_INVALID_ARGUMENT') throw error;
+      return { view: unanswered(place, given, cost, error), states: [], isOfWeight: true };
+    });
 
-    const isCounted = (scope: string): boolean => isCountedIn(published.scopes.get(scope) ?? []) ?? true;
-    const denied = new DeniedNow(state);
-    const finished = async (judged: readonly Judged[]): Promise<KeyView[]> => {
-      const views = await withLikely(state, denied, judged);
-      return withSlotUse(state, await withDeniedLately(state, published, denied, views), isCounted);
-    };
-
-    const withState = async (scope: string, limits: Limits | undefined) => {
+  const judged: Judged[] = [];
+  if (name === undefined) {
+    const { entry } = typed;
+    // No limiter has a single answer for a network of several keys.
+    if (typeof entry !== 'string' && entry.prefix < (entry.address.kind() === 'ipv4' ? 32 : 48))
+      throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
+    for (const place of await allPlaces(state, published, typed, asTenant))
+      judged.push(await orUnanswered(place));
+  } else {
+    const known = passed ?? published.limitsOf(name);
+    if (!known && published.scopes.has(name)) throw wrongArgument(DYNAMIC);
+    const tenancies = known ? await tenanciesIn(state, name, known, asTenant) : [];
+    const { dimension } = typed;
+    const own: Place[] = setsOf(known && tier === undefined ? known : NO_LIMITS)
+      .filter(([, policies]) => policies.some(({ by = DEFAULT_DIMENSION }) => by === dimension))
+      .map(([of, policies]) => ({ name, dimension, tier: of, limits: { ...known!, policies } }));
+    if (own.length + tenancies.length === 0) {
+      const limits = known && ofTier(known, name, tier);
       const found =
-        limits || published.scopes.has(scope) ? [] : await statesOf(state, typed, { name: scope, signal });
-      return { limits, stored: found.some(({ dimension }) => dimension === typed.dimension) };
-    };
-
-    if (name !== undefined) {
-      const known = passed ?? published.limitsOf(name);
-      if (!known && published.scopes.has(name)) throw wrongArgument(DYNAMIC);
-      const tenancies = known ? await tenanciesIn(state, name, known, asTenant) : [];
-      const { dimension } = typed;
-      const sets =
-        known && tier === undefined
-          ? setsOf(known).filter(([, own]) => own.some(({ by = DEFAULT_DIMENSION }) => by === dimension))
-          : [];
-      const own =
-        sets.length > 0
-          ? sets.map(([of, policies]): Place => ({
-              name,
-              dimension,
-              tier: of,
-              limits: { ...known!, policies },
-            }))
-          : tenancies.length > 0
-            ? []
-            : [{ name, dimension, tier, ...(await withState(name, known && ofTier(known, name, tier))) }];
-      return finished(await Promise.all([...own, ...tenancies].map(viewOf)));
+        limits || published.scopes.has(name) ? [] : await statesOf(state, typed, { name, signal });
+      const stored = found.some((each) => each.dimension === dimension);
+      own.push({ name, dimension, tier, limits, stored });
     }
-    soleKeyOf(given, options);
-    const places = placesIn(published);
-    for (const [scope, limits] of published.limits())
-      places.push(...(await tenanciesIn(state, scope, limits, asTenant)));
-    // Without published limiters, such as in a file of another process, only state names them.
-    if (published.scopes.size === 0) places.push(...(await statesOf(state, typed, { signal })));
-    else if (options.dimension !== undefined) checkKnown(published, places, options.dimension);
-    const views: Judged[] = [];
-    for (const place of places) {
-      if (options.dimension !== undefined && place.dimension !== options.dimension) continue;
-      if (tier !== undefined && place.tier !== undefined && place.tier !== tier) continue;
-      views.push(await orUnanswered(place));
-    }
-    return finished(views);
+    judged.push(...(await Promise.all([...own, ...tenancies].map(viewOf))));
   }
-
-  return { key };
+  const isCounted = (scope: string): boolean => isCountedIn(published.scopes.get(scope) ?? []) ?? true;
+  const denied = new DeniedNow(state);
+  const views = await withDeniedLately(state, published, denied, await withLikely(state, denied, judged));
+  return withSlotUse(state, views, isCounted);
 }
 
-/** Refuses a network of several keys, for which no limiter has a single answer. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
-function soleKeyOf(given: string, options: KeyOptions): void {
-  const { entry } = typedKey(given, options);
-  const isNetwork = typeof entry !== 'string' && entry.prefix < (entry.address.kind() === 'ipv4' ? 32 : 48);
-  if (isNetwork) throw wrongArgument(`key: ${given} is a network. Pass an address, or \`raw: true\`.`);
+const NO_LIMITS: Limits = { policies: [], tiers: new Map(), shadow: false };
+
+/** The places of a key in all limiters. */
+async function allPlaces(
+  state: State,
+  published: Published,
+  typed: TypedKey,
+  asTenant: AsTenant,
+): Promise<Place[]> {
+  const { dimension, tier, signal } = asTenant;
+  const places = placesIn(published);
+  for (const [scope, limits] of published.limits())
+    places.push(...(await tenanciesIn(state, scope, limits, asTenant)));
+  // Without published limiters, such as in a file of another process, only state names them.
+  if (published.scopes.size === 0) places.push(...(await statesOf(state, typed, { signal })));
+  else if (dimension !== undefined) checkKnown(published, places, dimension);
+  return places.filter(
+    (place) =>
+      (dimension === undefined || place.dimension === dimension) &&
+      (tier === undefined || place.tier === undefined || place.tier === tier),
+  );
 }
 
 /** Marks the tiers that requests of the key may have: of those whose weight the tenant brought, or of all, those that `likelyTiers` finds. */
@@ -224,7 +205,7 @@ async function statesOf(
       if (!keys.some((key) => owner.text === state.ownerOf(name, key, by).text)) continue;
       const place = `${by} ${name}`;
       const stored = isCharge(id) || found.get(place)?.stored === true;
-      found.set(place, { name, dimension: by, tier: undefined, limits: undefined, stored });
+      found.set(place, { name, dimension: by, limits: undefined, stored });
     }
   return [...found.values()];
 }
@@ -257,10 +238,7 @@ function placesIn(published: Published): Place[] {
     const dimensions = dimensionsOfBans(configurations);
     const others = new Set(judged.length === 0 ? [DEFAULT_DIMENSION, ...dimensions] : dimensions);
     const unjudged = [...others].filter((each) => !judged.some(({ dimension }) => dimension === each));
-    return [
-      ...judged,
-      ...unjudged.map((dimension) => ({ name, dimension, tier: undefined, limits: undefined })),
-    ];
+    return [...judged, ...unjudged.map((dimension) => ({ name, dimension, limits: undefined }))];
   });
 }
 
@@ -271,7 +249,7 @@ function unanswered({ name, dimension, tier }: Place, given: string, cost: numbe
   return {
     ...{ name, key: given, given, dimension, ...(tier !== undefined && { tier }), likely: true, cost },
     ...{ allowed: null, reason: null, retryAfterMs: null, policies: [] },
-    ...{ bannedForMs: 0, bannedBy: null, banReason: null, override: null },
+    ...{ ...NOT_BANNED, override: null },
     ...{ stored: false, known: true },
     warnings: [{ code: 'UNANSWERED', message: withoutPage(error.message) }],
   };

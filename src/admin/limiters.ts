@@ -1,10 +1,10 @@
+import type { OverrideFields } from './overrides/override-source.js';
 import { orUnlimited } from '../contract/compile-policies.js';
 import type { Policy } from '../contract/policy.js';
 import { assembleLimiter } from '../limiter/create-limiter.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { Limits } from './limits.js';
 import type { State } from './state.js';
-import type { OverrideFields } from './unlogged.js';
 
 /** A limiter of a scope on the state. @param limits undefined for policies by request */
 export function limiterOn(
@@ -38,7 +38,6 @@ export function limiterOn(
   );
 }
 
-/** Uses a limiter, and closes it. */
 export async function withLimiter<T>(limiter: Limiter, use: (limiter: Limiter) => Promise<T>): Promise<T> {
   try {
     return await use(limiter);

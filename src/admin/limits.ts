@@ -5,17 +5,14 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import { wrongArgument } from './typed-keys.js';
 
-/** A limiter's limits. */
 export interface Limits {
   /** Empty if each request has a tier. */
   readonly policies: readonly Policy[];
   /** Whether `policies` is empty because the chosen tier has no limit. */
   readonly isUnlimited?: boolean | undefined;
-  /** The policies of each tier. */
   readonly tiers: ReadonlyMap<string, readonly Policy[]>;
   /** Whether the limiter is a shadow, which never denies. */
   readonly shadow: boolean;
-  /** Whether the limiter supports overrides. */
   readonly overrides?: boolean | undefined;
 }
 
@@ -82,6 +79,16 @@ export function ofTier(limits: Limits, name: string, tier: string | undefined): 
   throw wrongArgument(`tier: ${problem}. The limiter ${JSON.stringify(name)} ${which}.`);
 }
 
+/** The policies of requests without a tier and of all tiers. */
+export const policiesOf = ({ policies, tiers }: Limits): Policy[] => [
+  ...policies,
+  ...[...tiers.values()].flat(),
+];
+
+/** The policies for requests without a tier, and of each tier. */
+export const setsOf = ({ policies, tiers }: Limits) =>
+  [[undefined, policies] as const, ...tiers].filter(([, some]) => some.length > 0);
+
 /** The policies that count a key of this dimension. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if there are none */
 export function policiesBy(dimension: string, policies: readonly Policy[]): Policy[] {
   const some = policies.filter(({ by = DEFAULT_DIMENSION }) => by === dimension);
@@ -90,14 +97,15 @@ export function policiesBy(dimension: string, policies: readonly Policy[]): Poli
   throw wrongArgument(`dimension: no policy of this limiter is by '${dimension}'. Pass one of: ${known}.`);
 }
 
+/** The limits with other policies in each tier. */
+export function mapped(limits: Limits, change: (policies: readonly Policy[]) => readonly Policy[]): Limits {
+  const tiers = [...limits.tiers].map(([tier, policies]) => [tier, change(policies)] as const);
+  return { ...limits, policies: change(limits.policies), tiers: new Map(tiers) };
+}
+
 /** The limits of one dimension. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if no policy counts this dimension */
 export function ofDimension(limits: Limits, dimension: string): Limits {
-  const tiers = [...limits.tiers].map(
-    ([tier, all]) => [tier, all.filter(({ by = DEFAULT_DIMENSION }) => by === dimension)] as const,
-  );
-  return {
-    ...limits,
-    policies: policiesBy(dimension, limits.policies),
-    tiers: new Map(tiers.filter(([, policies]) => policies.length > 0)),
-  };
+  policiesBy(dimension, limits.policies);
+  const own = mapped(limits, (all) => all.filter(({ by = DEFAULT_DIMENSION }) => by === dimension));
+  return { ...own, tiers: new Map([...own.tiers].filter(([, policies]) => policies.length > 0)) };
 }

@@ -1,6 +1,5 @@
 import type { TenantState } from '../algorithms/shares/sharing.js';
 import { hostname } from 'node:os';
-import { entryInForce } from '../contract/overrides.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
@@ -9,11 +8,17 @@ import { BAN_TAG } from '../stores/keys.js';
 import { instanceOf, type PublishedLimiter } from '../stores/published.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import type { StateSummary } from '../stores/state/saved-state.js';
-import { localBans, type BanSource } from './ban-source.js';
-import { localOverrides, type OverrideSource, type OwnedRecord } from './override-source.js';
+import { localBans, type BanSource } from './bans/ban-source.js';
+import {
+  inForce,
+  localOverrides,
+  type OverrideSource,
+  type OwnedRecord,
+  type OverrideFields,
+} from './overrides/override-source.js';
 import { Published } from './published.js';
 import type { ChangeLog, FoundKey, Owner, Search, State, StateSettings } from './state.js';
-import { unlogged, type Origin, type OverrideFields } from './unlogged.js';
+import { unlogged, type Origin } from './unlogged.js';
 
 const KEYS_PER_STEP = 500;
 
@@ -45,9 +50,9 @@ export abstract class LocalState implements State {
   };
   readonly bans: BanSource;
   readonly overrides: OverrideSource;
-  readonly #store: Store;
+  readonly store: Store;
   readonly #origin: Origin;
-  readonly #announced: ReadonlySet<Announcement>;
+  readonly announced: ReadonlySet<Announcement>;
   readonly #mark: string | undefined;
 
   constructor(
@@ -56,30 +61,23 @@ export abstract class LocalState implements State {
     mark: string | undefined,
     { timeout, origin }: StateSettings,
   ) {
-    this.#store = store;
-    this.#announced = announced;
+    this.store = store;
+    this.announced = announced;
     this.#mark = mark;
     this.timeout = timeout;
     this.#origin = origin;
-    const now = (): MaybePromise<number> => this.now();
-    this.bans = localBans({
-      ...{ store, announced, timeout, log: this.log, now },
-      rowsOf: (owners) => this.rowsOf(owners),
-    });
-    this.overrides = localOverrides({
-      ...{ now, records: () => this.records() },
-      recordOfAll: (name) => this.recordOfAll(name),
-    });
+    this.bans = localBans(this);
+    this.overrides = localOverrides(this);
   }
 
   /** Whether the store counts decisions of this process. */
   protected abstract readonly isCounted: boolean;
   abstract now(): MaybePromise<number>;
-  protected abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (ListedRow | undefined)[]>;
+  abstract rowsOf(owners: readonly Owner[]): MaybePromise<readonly (ListedRow | undefined)[]>;
   protected abstract rows(name: string | undefined): Iterable<ListedRow> | AsyncIterable<ListedRow>;
   /** The records of keys and of all keys, and that of all keys of a limiter. */
-  protected abstract records(): Iterable<OwnedRecord> | AsyncIterable<OwnedRecord>;
-  protected abstract recordOfAll(name: string): MaybePromise<string>;
+  abstract records(): Iterable<OwnedRecord> | AsyncIterable<OwnedRecord>;
+  abstract recordOfAll(name: string): MaybePromise<string>;
   protected abstract append(change: LoggedChange): MaybePromise<void>;
   /** The newest first. */
   protected abstract logged(): Entries;
@@ -88,7 +86,7 @@ export abstract class LocalState implements State {
   abstract check(): Promise<readonly Finding[]>;
 
   openStore(changes?: OverrideFields): Store {
-    return unlogged(this.#store, this.#origin, false, changes);
+    return unlogged(this.store, this.#origin, false, changes);
   }
 
   /** The limiters of earlier and other processes. */
@@ -97,10 +95,10 @@ export abstract class LocalState implements State {
   }
 
   async published(): Promise<Published> {
-    const instance = { ...instanceOf(this.#announced, hostname(), 0), id: 'process' };
+    const instance = { ...instanceOf(this.announced, hostname(), 0), id: 'process' };
     const counted = this.isCounted ? instance : { ...instance, counts: false as const };
     const hashed = this.#mark === undefined ? counted : { ...counted, hashed: this.#mark };
-    const instances = this.#announced.size === 0 ? [] : [hashed];
+    const instances = this.announced.size === 0 ? [] : [hashed];
     const isComplete = this.kind === 'memory';
     return new Published(instances, { mark: this.#mark, isComplete, stored: await this.stored() });
   }
@@ -130,15 +128,10 @@ export abstract class LocalState implements State {
     yield page;
   }
 
-  /** Without the limits of overrides that have ended. Their records stay for as long as charges of their time count. */
   async look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]> {
     const rows = await this.rowsOf(owners);
     const replies = await this.lookAt(set, owners);
-    return replies.map(({ limits, ...reply }, i) => {
-      const records = [rows[i]?.state.record, set.overrides?.all];
-      const isOverridden = records.some((record) => entryInForce(record, reply.now) !== undefined);
-      return isOverridden && limits ? { ...reply, limits } : reply;
-    });
+    return replies.map((reply, i) => inForce(reply, [rows[i]?.state.record, set.overrides?.all]));
   }
 
   async lives(found: readonly FoundKey[]): Promise<(number | undefined)[]> {

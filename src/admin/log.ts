@@ -8,10 +8,8 @@ import { changesOf } from './logged-keys.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { State } from './state.js';
 
-/** The kinds of logged changes. */
 export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', 'reset', 'configure'] as const;
 
-/** A logged change. */
 export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> {
   /** The id of the change, for `undo`. */
   readonly id: string;
@@ -24,38 +22,31 @@ export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> 
   readonly undoneBy?: string;
 }
 
-/** Options of `log`. */
 export interface LogOptions extends NameFilter {
   /** The age of the oldest change (`'1h'`), or its time. @default all changes */
   since?: Duration | Date | undefined;
   /** The key or the network of the changes. Includes changes of networks and imports with the key, with the length of its own ban. @default all */
   key?: string | undefined;
-  /** The operator of the changes. @default all */
   by?: string | undefined;
-  /** The kinds of changes. @default all */
   actions?: readonly JournalEntry['action'][] | undefined;
 }
 
-export function logFunctions({ state }: Context) {
-  async function* log(options: LogOptions = {}): AsyncGenerator<LoggedChange> {
-    checkShape('log', options, ['since', 'name', 'actions', 'key', 'by']);
-    const { name, key, by, actions = CHANGE_ACTIONS } = options;
-    if (name !== undefined) checkName(name);
-    if (!Array.isArray(actions))
-      throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
-    for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
-    const undos = new Undos();
-    const ofKey = key === undefined ? undefined : await changesOf(state, key);
-    for await (const change of state.log.since(await sinceOf(state, options.since))) {
-      const undoneBy = undos.of(change)?.id;
-      if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
-      const shown = shownChange(change, name);
-      const own = shown && ofKey ? ofKey(change) : {};
-      if (shown && own) yield { ...shown, ...own, ...(undoneBy !== undefined && { undoneBy }) };
-    }
+export async function* log({ state }: Context, options: LogOptions = {}): AsyncGenerator<LoggedChange> {
+  checkShape('log', options, ['since', 'name', 'actions', 'key', 'by']);
+  const { name, key, by, actions = CHANGE_ACTIONS } = options;
+  if (name !== undefined) checkName(name);
+  if (!Array.isArray(actions))
+    throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
+  for (const action of actions) checkChoice('actions', action, CHANGE_ACTIONS);
+  const undos = new Undos();
+  const ofKey = key === undefined ? undefined : await changesOf(state, key);
+  for await (const change of state.log.since(await sinceOf(state, options.since))) {
+    const undoneBy = undos.of(change)?.id;
+    if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
+    const shown = shownChange(change, name);
+    const forMs = shown && ofKey ? ofKey(change) : change.forMs;
+    if (shown && forMs !== undefined) yield { ...shown, forMs, ...(undoneBy !== undefined && { undoneBy }) };
   }
-
-  return { log };
 }
 
 /** The undos in a log, which is read from the newest change on. An undo that was undone does not count. */
@@ -71,27 +62,18 @@ export class Undos {
   }
 }
 
-/** A change as operators see it. Undefined for other limiters than the wanted one. */
+/** A change as operators see it: of a key, or of a network. Undefined for other limiters than the wanted one. */
 export function shownChange(
   { who, at, tookMs: _, ...change }: ListedChange,
-  name: string | undefined,
-): LoggedChange | undefined {
-  const shown = shownOwner({ who, keys: change.keys }, name);
-  if (change.action !== 'import') return shown && { at: new Date(at), ...shown, ...change };
-  // The keys of an import are many, and only for its undo.
-  const { after: __, ...rest } = change;
-  return shown && { at: new Date(at), ...shown, ...rest };
-}
-
-/** The limiter and the key, or the network. Undefined for other limiters than the wanted one. */
-function shownOwner(
-  change: Pick<ListedChange, 'who' | 'keys'>,
   wanted: string | undefined,
-): Pick<LoggedChange, 'name' | 'key' | 'dimension' | 'network'> | undefined {
-  const whose = whoseOf(change.who, wanted);
-  if (!whose || change.keys === 1) return whose;
-  const network = networkIn(change);
-  return { name: whose.name, ...(network !== undefined && { network }) };
+): LoggedChange | undefined {
+  const whose = whoseOf(who, wanted);
+  if (!whose) return undefined;
+  const network = networkIn({ who, keys: change.keys });
+  const owner = change.keys === 1 ? whose : { name: whose.name, ...(network !== undefined && { network }) };
+  // The keys of an import are many, and only for its undo.
+  const { after: __, ...withoutKeys } = change;
+  return { at: new Date(at), ...owner, ...(change.action === 'import' ? withoutKeys : change) };
 }
 
 /** The earliest time of the wanted changes, by the store's clock, which entries have, too. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

@@ -5,27 +5,46 @@ import { whoseOf } from './owners.js';
 import type { Published } from './published.js';
 import { subjectIn } from './scope.js';
 import type { Owner, State } from './state.js';
-import { typedKey } from './typed-keys.js';
+import { typedKey, type Subject } from './typed-keys.js';
 
-/** A change as one of a key: an import has the length of the key's own ban, ms. */
-type OwnChange = Pick<JournalEntry, 'forMs'>;
+export const ownersOf = (state: State, name: string, { keys, dimension }: Subject): Owner[] =>
+  keys.map((key) => state.ownerOf(name, key, dimension));
+
+/** The owner of a logged key. Undefined if the log has only the hash of the key, and the store needs the key. */
+export function ownerIn(state: State, who: string): Owner | undefined {
+  const { name, key, dimension } = whoseOf(who, undefined)!;
+  try {
+    return state.ownerOf(name, key!, dimension);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The owner text of a change in the log. A whole network is one entry. */
+export function loggedOwner(
+  state: State,
+  name: string,
+  { given, keys, dimension }: Subject,
+): { who: string; keys: number } {
+  const { scope, text } = state.ownerOf(name, keys.length === 1 ? keys[0]! : given, dimension);
+  return { who: withScope(scope, text), keys: keys.length };
+}
 
 /** A typed key as a limiter counts it. */
 interface Counted {
   readonly key: string;
-  /** The owner text. */
   readonly who: string;
 }
 
 /**
  * Finds the changes of a typed key: of the literal key, of the keys that limiters make of it, of networks that contain it, and imports.
  *
- * @returns a function of a change, whose result is `undefined` for a change of other keys only
+ * @returns a function of a change, which returns the length of the key's own ban or override, or undefined for a change of other keys only
  */
 export async function changesOf(
   state: State,
   key: string,
-): Promise<(change: JournalEntry) => OwnChange | undefined> {
+): Promise<(change: JournalEntry) => number | undefined> {
   const published = await state.published();
   const known = new Map<string, Counted>();
   const isOwn = (who: string): boolean => {
@@ -35,31 +54,29 @@ export async function changesOf(
   };
   function countedOf(name: unknown): Counted | undefined {
     if (typeof name !== 'string') return undefined;
-    const found = known.get(name) ?? counted(state, published, name, key);
-    known.set(name, found);
-    return found;
+    const found = known.get(name);
+    if (found) return found;
+    const own = keyIn(published, name, key);
+    const { scope, text } = state.ownerOf(name, own);
+    const counted = { key: own, who: withScope(scope, text) };
+    known.set(name, counted);
+    return counted;
   }
   return (change) => {
     const imported = importedIn(change);
     if (imported) {
-      const own = imported.find(([who]) => isOwn(who));
-      return own && { forMs: own[1] };
+      const [, own] = imported.find(([who]) => isOwn(who)) ?? [];
+      return own;
     }
     const { who, forMs } = change;
     const network = networkIn(change);
-    if (network === undefined) return isOwn(who) ? { forMs } : undefined;
+    if (network === undefined) return isOwn(who) ? forMs : undefined;
     const text = countedOf(whoseOf(who, undefined)?.name)?.key ?? key;
-    return network === key || isInNetwork(text, network) ? { forMs } : undefined;
+    return network === key || isInNetwork(text, network) ? forMs : undefined;
   };
 }
 
 /** The key that a limiter makes of a typed key, or the literal key if it makes several, or other ones. */
-function counted(state: State, published: Published, name: string, key: string): Counted {
-  const own = keyIn(published, name, key);
-  const { scope, text }: Owner = state.ownerOf(name, own);
-  return { key: own, who: withScope(scope, text) };
-}
-
 function keyIn(published: Published, name: string, key: string): string {
   try {
     const [{ keys }] = subjectIn(published, name, typedKey(key, {}));

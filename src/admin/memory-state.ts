@@ -9,7 +9,7 @@ import type { Memory } from '../stores/memory/memory-store.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
 import { LocalState, type ListedRow } from './local-state.js';
 import { countsOfMemory } from './kept-counts.js';
-import type { OwnedRecord } from './override-source.js';
+import type { OwnedRecord } from './overrides/override-source.js';
 import type { CountSource, Owner, State, StateSettings } from './state.js';
 import { hashOnly } from './typed-keys.js';
 
@@ -38,7 +38,7 @@ export class MemoryState extends LocalState {
     return this.#memory.clock();
   }
 
-  protected rowsOf(owners: readonly Owner[]): (ListedRow | undefined)[] {
+  rowsOf(owners: readonly Owner[]): (ListedRow | undefined)[] {
     return owners.map((owner) => {
       const [scope, key] = placeOf(owner);
       const table = this.#memory.tables.get(`${scope} ${owner.name as string}`);
@@ -47,22 +47,24 @@ export class MemoryState extends LocalState {
     });
   }
 
-  protected *rows(wanted: string | undefined): Generator<ListedRow> {
+  *#tables(wanted: string | undefined) {
     for (const [id, table] of this.#memory.tables) {
-      const at = id.indexOf(' ');
-      const [scope, name] = [id.slice(0, at), id.slice(at + 1)];
-      if (wanted !== undefined && name !== wanted) continue;
+      const [scope = '', name] = id.split(/ (.*)/s);
+      if (wanted === undefined || name === wanted) yield { scope, name: name!, table };
+    }
+  }
+
+  protected *rows(wanted: string | undefined): Generator<ListedRow> {
+    for (const { scope, name, table } of this.#tables(wanted))
       for (const key of table.names ?? []) {
         const state = table.stateOf(key);
         if (state) yield { owner: ownerIn(scope, name, key), state };
       }
-    }
   }
 
   unnamed(wanted: string | undefined): number {
     let count = 0;
-    for (const [id, table] of this.#memory.tables) {
-      if (wanted !== undefined && id.slice(id.indexOf(' ') + 1) !== wanted) continue;
+    for (const { table } of this.#tables(wanted)) {
       const named = [...(table.names ?? [])].filter((key) => table.find(key, 0) !== 0);
       count += table.size - named.length;
     }
@@ -81,16 +83,13 @@ export class MemoryState extends LocalState {
     return this.#memory.log.newest();
   }
 
-  protected *records(): Generator<OwnedRecord> {
+  *records(): Generator<OwnedRecord> {
     for (const [name, record] of this.#memory.recordsOfAll) yield [ownerTextOfAll(name), record];
-    for (const [id, table] of this.#memory.tables) {
-      const at = id.indexOf(' ');
-      for (const [key, record] of table.records)
-        yield [ownerIn(id.slice(0, at), id.slice(at + 1), key).text, record];
-    }
+    for (const { scope, name, table } of this.#tables(undefined))
+      for (const [key, record] of table.records) yield [ownerIn(scope, name, key).text, record];
   }
 
-  protected recordOfAll(name: string): string {
+  recordOfAll(name: string): string {
     return this.#memory.recordsOfAll.of(name);
   }
 

@@ -38,7 +38,6 @@ export const isCharge = (id: string): boolean =>
 
 /** The owner of a record, as operators see it. Of a name or a key, possibly only the hash is known. */
 export interface Whose {
-  /** The limiter's name. */
   readonly name: string | Hash;
   /** The key. Absent for all keys of the limiter. */
   readonly key?: string | Hash;
@@ -48,7 +47,13 @@ export interface Whose {
   readonly within?: string;
 }
 
-export function whoseState({ name, key, by, slot }: Owner): Whose & { readonly key: string | Hash } {
+/** The owner of the state of a key. */
+export interface WhoseKey extends Whose {
+  /** The key, or its hash. */
+  readonly key: string | Hash;
+}
+
+export function whoseState({ name, key, by, slot }: Owner): WhoseKey {
   return {
     name,
     key,

@@ -54,14 +54,14 @@ export class PostgresState extends DatabaseState<PostgresDatabase> {
     return clock ? clock() : Number((await this.#rows(clockText()))[0]!['now']);
   }
 
-  protected async states(keys: readonly string[]): Promise<(Uint8Array | undefined)[]> {
+  async states(keys: readonly string[]): Promise<(Uint8Array | undefined)[]> {
     if (keys.length === 0) return [];
     const rows = await this.#stateRows(statesText(this.parts.table, keys));
     const states = new Map(rows.map(({ key, state }) => [key, state]));
     return keys.map((key) => states.get(key));
   }
 
-  protected async rowsAfter(key: string): Promise<StateRow[]> {
+  async rowsAfter(key: string): Promise<StateRow[]> {
     return this.#stateRows(rowsText(this.parts.table, key, BATCH_SIZE));
   }
 

@@ -115,6 +115,12 @@ export function dimensionsOfBans(configurations: readonly Configuration[]): stri
   return configurations.flatMap(({ ban, banBy = DEFAULT_DIMENSION }) => (ban ? [banBy] : []));
 }
 
+/** The dimensions by which the policies and the bans of a limiter count. */
+export function dimensionsIn(configurations: readonly Configuration[]): string[] {
+  const ofPolicies = policiesIn(configurations).map(({ by = DEFAULT_DIMENSION }) => by);
+  return [...new Set([...ofPolicies, ...dimensionsOfBans(configurations)])];
+}
+
 export function traitsOf(configurations: readonly Configuration[]): LimiterTraits {
   const policies = policiesIn(configurations);
   return {

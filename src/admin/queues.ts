@@ -4,17 +4,14 @@ import { escapeName } from '../stores/keys.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import { useIn } from './finds.js';
 import type { KeyView, ProcessQueue } from './key-view.js';
-import { countedOwner, whoseOf, type Whose } from './owners.js';
+import { countedOwner, whoseOf, type WhoseKey } from './owners.js';
 import type { State } from './state.js';
 import { MAX_QUEUES } from '../stores/counts/traffic.js';
 import { newestOf } from './traffic.js';
 
 /** The waiting requests and the slots of a key of a limiter in one process. */
-export interface KeyQueueView extends Whose, ProcessQueue {
-  readonly key: NonNullable<Whose['key']>;
-}
+export interface KeyQueueView extends WhoseKey, ProcessQueue {}
 
-/** The result of `queues`. */
 export interface QueuesView {
   /** The keys with most waiting requests first, then by the longest held slots. */
   readonly keys: readonly KeyQueueView[];
@@ -22,20 +19,16 @@ export interface QueuesView {
   readonly cut: readonly string[];
 }
 
-export function queueFunctions({ state }: Context) {
-  async function queues(options: NameFilter = {}): Promise<QueuesView> {
-    checkShape('queues', options, ['name']);
-    if (options.name !== undefined) checkName(options.name);
-    const { rows, cut } = await readQueues(state, options.name);
-    const keys = rows.flatMap(({ owner, ...queue }): KeyQueueView[] => {
-      const whose = whoseOf(owner, undefined);
-      return whose?.key === undefined ? [] : [{ ...whose, key: whose.key, ...queue }];
-    });
-    keys.sort((a, b) => b.waiting - a.waiting || b.heldMs - a.heldMs);
-    return { keys, cut: [...cut] };
-  }
-
-  return { queues };
+export async function queues({ state }: Context, options: NameFilter = {}): Promise<QueuesView> {
+  checkShape('queues', options, ['name']);
+  if (options.name !== undefined) checkName(options.name);
+  const { rows, cut } = await readQueues(state, options.name);
+  const keys = rows.flatMap(({ owner, ...queue }): KeyQueueView[] => {
+    const whose = whoseOf(owner, undefined);
+    return whose?.key === undefined ? [] : [{ ...whose, key: whose.key, ...queue }];
+  });
+  keys.sort((a, b) => b.waiting - a.waiting || b.heldMs - a.heldMs);
+  return { keys, cut: [...cut] };
 }
 
 interface Queues {

@@ -5,7 +5,6 @@ import type { Counted } from '../stores/counts/sink.js';
 import { withinOf } from './owners.js';
 import type { RecentCounts } from './state.js';
 
-/** Decisions per second. */
 export interface Rates {
   /** Admitted requests a second. */
   readonly admitted: number;
@@ -13,7 +12,6 @@ export interface Rates {
   readonly denied: number;
 }
 
-/** The decisions by one key per second. */
 export interface KeyRates extends Rates {
   /** The key, by any dimension of the limiter's policies. */
   readonly key: string | Hash;
@@ -29,13 +27,10 @@ export interface KeyRates extends Rates {
   readonly deniedFor?: string;
 }
 
-/** The decisions of one limiter per second. */
 export interface DecisionRates extends Rates {
-  /** The name of the limiter. */
   readonly name: string;
   /** Decisions of `onStoreError` a second, because the store had failed. */
   readonly degraded: number;
-  /** The denials of each policy. */
   readonly policies: readonly { readonly name: string; readonly denied: number }[];
   /** Denials by reasons other than a policy. */
   readonly reasons: readonly { readonly reason: string; readonly denied: number }[];
@@ -86,52 +81,34 @@ function punctual(counts: RecentCounts['counts']): { readonly at: number; readon
   });
 }
 
+export const perSecond = (count: number, seconds: number): number => Math.round((10 * count) / seconds) / 10;
+
 /** The decisions in each of several spans. */
 class Sums {
-  readonly #admitted: number[];
-  readonly #denied: number[];
+  readonly #counts: [admitted: number, denied: number][];
   /** The policy that denied last, or the reason if no policy denied. */
   cause: Pick<KeyRates, 'policy' | 'reason' | 'deniedFor'> | undefined;
 
   constructor(spans: number) {
-    this.#admitted = Array<number>(spans).fill(0);
-    this.#denied = Array<number>(spans).fill(0);
+    this.#counts = Array.from({ length: spans }, () => [0, 0]);
   }
 
   /** @param weights the part of the counts that lies in each span */
   add(admitted: number, denied: number, weights: readonly number[]): void {
-    for (const [i, part] of weights.entries()) {
-      this.#admitted[i]! += admitted * part;
-      this.#denied[i]! += denied * part;
+    for (const [i, counts] of this.#counts.entries()) {
+      counts[0] += admitted * weights[i]!;
+      counts[1] += denied * weights[i]!;
     }
   }
 
   requests(span: number): number {
-    return this.#admitted[span]! + this.#denied[span]!;
+    const [admitted, denied] = this.#counts[span]!;
+    return admitted + denied;
   }
 
   rates(span: number, seconds: number): Rates {
-    const rate = (count: number): number => Math.round((10 * count) / seconds) / 10;
-    return { admitted: rate(this.#admitted[span]!), denied: rate(this.#denied[span]!) };
-  }
-}
-
-class SumsByName {
-  readonly #spans: number;
-  readonly #sums = new Map<string, Sums>();
-
-  constructor(spans: number) {
-    this.#spans = spans;
-  }
-
-  of(name: string): Sums {
-    let sums = this.#sums.get(name);
-    if (!sums) this.#sums.set(name, (sums = new Sums(this.#spans)));
-    return sums;
-  }
-
-  entries(): [name: string, sums: Sums][] {
-    return [...this.#sums].filter(([, sums]) => sums.requests(0) > 0);
+    const [admitted, denied] = this.#counts[span]!;
+    return { admitted: perSecond(admitted, seconds), denied: perSecond(denied, seconds) };
   }
 }
 
@@ -140,17 +117,22 @@ export class LimiterSums {
   readonly total: Sums;
   /** The time for which the limiter has been counted, ms. */
   age = 0;
+  readonly #spans: number;
   readonly #degraded: Sums;
-  readonly #policies: SumsByName;
-  readonly #reasons: SumsByName;
-  readonly #keys: SumsByName;
+  readonly #policies = new Map<string, Sums>();
+  readonly #reasons = new Map<string, Sums>();
+  readonly #keys = new Map<string, Sums>();
 
   constructor(spans: number) {
+    this.#spans = spans;
     this.total = new Sums(spans);
     this.#degraded = new Sums(spans);
-    this.#policies = new SumsByName(spans);
-    this.#reasons = new SumsByName(spans);
-    this.#keys = new SumsByName(spans);
+  }
+
+  #in(sums: Map<string, Sums>, name: string): Sums {
+    const known = sums.get(name) ?? new Sums(this.#spans);
+    sums.set(name, known);
+    return known;
   }
 
   /** @param age the age of the first of these decisions, ms */
@@ -162,10 +144,11 @@ export class LimiterSums {
     this.total.add(...counts, weights);
     this.#degraded.add(0, degraded, weights);
     for (const [policy, denied] of Object.entries(policies))
-      this.#policies.of(policy).add(0, denied, weights);
-    for (const [reason, denied] of Object.entries(reasons)) this.#reasons.of(reason).add(0, denied, weights);
+      this.#in(this.#policies, policy).add(0, denied, weights);
+    for (const [reason, denied] of Object.entries(reasons))
+      this.#in(this.#reasons, reason).add(0, denied, weights);
     for (const [text, [admitted, denied, policy, reason, deniedFor]] of Object.entries(keys)) {
-      const sums = this.#keys.of(text);
+      const sums = this.#in(this.#keys, text);
       sums.add(admitted, denied, weights);
       // The newest counts come first.
       sums.cause ??= causeIn(policy, reason, deniedFor);
@@ -175,12 +158,12 @@ export class LimiterSums {
   /** @param least the fewest requests from which the rate of a key is calculated */
   rates(name: string, spans: readonly number[], least: number): DecisionRates {
     const seconds = spans.map((span) => Math.max(spans[0]!, Math.min(span, this.age / 1000)));
-    const denials = (sums: SumsByName) =>
-      sums
-        .entries()
+    const counted = (sums: ReadonlyMap<string, Sums>) => [...sums].filter(([, own]) => own.requests(0) > 0);
+    const denials = (sums: ReadonlyMap<string, Sums>) =>
+      counted(sums)
         .map(([each, own]) => ({ name: each, denied: own.rates(0, spans[0]!).denied }))
         .sort((a, b) => b.denied - a.denied);
-    const keys = this.#keys.entries().map(([text, sums]): KeyRates => {
+    const keys = counted(this.#keys).map(([text, sums]): KeyRates => {
       const enough = spans.findIndex((_, i) => sums.requests(i) >= least);
       const span = enough === -1 ? spans.length - 1 : enough;
       const { key = text, by = DEFAULT_DIMENSION, slot } = parseOwnerText(`x:${text}`) ?? {};

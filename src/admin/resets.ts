@@ -1,10 +1,11 @@
 import type { Limiter } from '../limiter/limiter.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { loggedOwner, ownersOf } from './bans.js';
-import { checkChange, warnings, type Context, type KeyChangeOptions } from './context.js';
+import { bansAmong, type BansOfKeys } from './bans/ban-finds.js';
+import { batches } from './batches.js';
+import { checkChange, type Context, type KeyChangeOptions } from './context.js';
 import { policyNameOf } from './finds.js';
-import { decidingBy } from './override-views.js';
+import { decidingBy } from './overrides/override-views.js';
 import { isCharge } from './owners.js';
 import {
   LIMIT_FIELDS,
@@ -12,18 +13,16 @@ import {
   ofDimension,
   ofTier,
   policiesBy,
+  policiesOf,
   type GivenLimits,
   type Limits,
 } from './limits.js';
-import { differing, doubtsOf, notNoted, subjectIn, type AdminWarning } from './scope.js';
+import { loggedOwner, ownersOf } from './logged-keys.js';
+import { differing, doubtsOf, notNoted, subjectIn, type AdminWarning, warnings } from './scope.js';
 import { isOfSlots, policiesIn, type Configuration, type Published } from './published.js';
 import type { FoundKey, State } from './state.js';
 import { typedKey, wrongArgument, type Subject } from './typed-keys.js';
 
-/** The number of keys that are reset at a time. */
-const BATCH_SIZE = 500;
-
-/** Options of `reset`. */
 export interface ResetOptions extends KeyChangeOptions, GivenLimits {
   /** The tier of the policies to reset. @default all tiers, and the policies for requests without one */
   tier?: string | undefined;
@@ -31,77 +30,54 @@ export interface ResetOptions extends KeyChangeOptions, GivenLimits {
   scan?: boolean | undefined;
 }
 
-/** The result of `reset`. */
-export interface ResetResult extends Subject {
-  /** The name of the limiter. */
+export interface ResetResult extends Subject, BansOfKeys {
   readonly name: string;
   /** The names of the policies that had charges. */
   readonly policies: readonly string[];
   /** The number of keys that had charges. */
   readonly charged: number;
-  /** The number of keys that are still banned. A reset does not end bans. */
-  readonly banned: number;
-  /** The rest of the longest of these bans, ms, or 0. */
-  readonly bannedForMs: number;
-  /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
 
-/** Forgets the charges of a key after the arguments were checked. */
-type Reset = () => Promise<ResetResult>;
+/** Checks the arguments of a reset, and changes nothing. @returns a function that forgets the charges of the key */
+export async function prepareReset(
+  { state, origin }: Context,
+  key: string,
+  options: ResetOptions,
+): Promise<() => Promise<ResetResult>> {
+  const note = checkChange('reset', options, ...LIMIT_FIELDS, 'tier', 'scan');
+  const { name, tier, scan = false } = options;
+  const typed = typedKey(key, options);
+  if (scan && tier !== undefined)
+    throw wrongArgument('scan: the search finds the state of all tiers. Omit `tier`, or `scan`.');
+  const given = limitsOf(options);
+  const published = await state.published();
+  const [subject, doubt] = subjectIn(published, name, typed);
+  const limits = given ? [given] : scan ? [] : publishedFor(published, name, tier);
+  // Limiters of other processes on a file do not show whether they support overrides.
+  const isLive = published.scopes.get(name)?.some(({ overrides }) => overrides) ?? state.kind !== 'redis';
+  const resetPolicies =
+    limits.length > 0
+      ? resetOf(state, subject, limits, { name, tier, isLive })
+      : resetOfAll(state, name, subject);
+  const isOfSeveral = !given && tier !== undefined;
+  return async () => {
+    const { policies, charged } = await resetPolicies();
+    const change = { action: 'reset', ...loggedOwner(state, name, subject), forMs: 0, ...note } as const;
+    const unnoted =
+      policies.length > 0 ? await state.log.add({ ...change, from: origin, before: policies }) : undefined;
+    const several = isOfSeveral
+      ? differing(published, name, 'The tier was reset in all that have it.')
+      : undefined;
+    const slots = freed(policies, limits, published.scopes.get(name));
+    const doubts = [...doubtsOf(published, name), several, doubt, notNoted(unnoted), slots];
+    const bans = await bansAmong(state.bans, ownersOf(state, name, subject));
+    return { name, ...subject, policies, charged, ...bans, warnings: warnings(...doubts) };
+  };
+}
 
-export function resetFunctions({ state, origin }: Context) {
-  /** Checks the arguments of a reset, and changes nothing. @returns the function that resets */
-  async function prepareReset(key: string, options: ResetOptions): Promise<Reset> {
-    const note = checkChange('reset', options, ...LIMIT_FIELDS, 'tier', 'scan');
-    const { name, tier, scan = false } = options;
-    const typed = typedKey(key, options);
-    if (scan && tier !== undefined)
-      throw wrongArgument('scan: the search finds the state of all tiers. Omit `tier`, or `scan`.');
-    const given = limitsOf(options);
-    const published = await state.published();
-    const [subject, doubt] = subjectIn(published, name, typed);
-    const configurations = published.scopes.get(name);
-    const limits = given ? [given] : scan ? [] : publishedFor(published, name, tier);
-    // Limiters of other processes on a file do not show whether they support overrides.
-    const isLive = configurations
-      ? configurations.some(({ overrides }) => overrides)
-      : state.kind !== 'redis';
-    const resetPolicies =
-      limits.length > 0
-        ? resetOf(state, subject, limits, { name, tier, isLive })
-        : resetOfAll(state, name, subject);
-    const isOfSeveral = !given && tier !== undefined;
-    return async () => {
-      const { policies, charged } = await resetPolicies();
-      const change = {
-        action: 'reset',
-        ...loggedOwner(state, name, subject),
-        forMs: 0,
-        ...note,
-        from: origin,
-      } as const;
-      const unnoted = policies.length > 0 ? await state.log.add({ ...change, before: policies }) : undefined;
-      const lefts = (await state.bans.lefts(ownersOf(state, name, subject))).map((left) =>
-        left instanceof Error ? 0 : left,
-      );
-      return {
-        ...{ name, ...subject, policies, charged },
-        ...{ banned: lefts.filter((ms) => ms > 0).length, bannedForMs: Math.max(...lefts) },
-        warnings: warnings(
-          ...doubtsOf(published, name),
-          isOfSeveral ? differing(published, name, 'The tier was reset in all that have it.') : undefined,
-          ...[doubt, notNoted(unnoted), freed(policies, limits, published.scopes.get(name))],
-        ),
-      };
-    };
-  }
-
-  async function reset(key: string, options: ResetOptions): Promise<ResetResult> {
-    return (await prepareReset(key, options))();
-  }
-
-  return { reset, prepareReset };
+export async function reset(context: Context, key: string, options: ResetOptions): Promise<ResetResult> {
+  return (await prepareReset(context, key, options))();
 }
 
 /**
@@ -126,8 +102,7 @@ function freed(
   limits: readonly Limits[],
   configurations: readonly Configuration[] = [],
 ): AdminWarning | undefined {
-  const given = limits.flatMap(({ policies, tiers }) => [...policies, ...[...tiers.values()].flat()]);
-  const all = [...given, ...policiesIn(configurations)];
+  const all = [...limits.flatMap(policiesOf), ...policiesIn(configurations)];
   const slots = all.filter((policy) => isOfSlots(policy) && names.includes(policy.name ?? 'default'));
   if (slots.length === 0) return undefined;
   const message =
@@ -162,8 +137,7 @@ function resetOf(
     for (const part of ownSets) {
       const live = { ...part, overrides: isLive };
       await decidingBy(state, name, live, async (limiter) => {
-        for (let at = 0; at < subject.keys.length; at += BATCH_SIZE) {
-          const some = subject.keys.slice(at, at + BATCH_SIZE);
+        for (const some of batches(subject.keys)) {
           const resets = some.map(async (key) => {
             const own = await resetKey(state, limiter, { key, dimension: subject.dimension }, isLive);
             if (own.length > 0) keys.add(key);

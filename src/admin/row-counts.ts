@@ -9,12 +9,12 @@ import {
   type MinuteRow,
   type SecondRow,
 } from '../stores/counts/count-rows.js';
-import { hoursUntil, parseDenials, type KeyDenials } from '../stores/counts/denials.js';
+import { hoursUntil, parseDenials } from '../stores/counts/denials.js';
 import { minuteOf, SECONDS_LIFE_MS } from '../stores/counts/history.js';
 import type { KeyText } from '../stores/keys.js';
 import { MINUTE_MS } from '../stores/counts/times.js';
 import { startsUntil } from './kept-counts.js';
-import type { CountSource, MinutesByLimiter, RecentCounts } from './state.js';
+import type { CountSource } from './state.js';
 
 /** The part of a database that has counts. */
 interface Rows {
@@ -23,20 +23,14 @@ interface Rows {
   rowsAfter(key: string): MaybePromise<readonly { readonly key: string; readonly state: Uint8Array }[]>;
 }
 
-export class RowCounts implements CountSource {
-  readonly text: KeyText;
-  readonly #rows: Rows;
+export const rowCounts = (rows: Rows, text: KeyText): CountSource => ({
+  text,
 
-  constructor(rows: Rows, text: KeyText) {
-    this.#rows = rows;
-    this.text = text;
-  }
-
-  async read(): Promise<RecentCounts> {
-    const now = await this.#rows.now();
+  async read() {
+    const now = await rows.now();
     const counts: SecondRow[] = [];
     for (let last = SECONDS_ROW; ;) {
-      const page = await this.#rows.rowsAfter(last);
+      const page = await rows.rowsAfter(last);
       const own = page.filter(({ key }) => key.startsWith(SECONDS_ROW));
       for (const { state } of own) {
         const row = parseRow<Partial<SecondRow>>(state);
@@ -46,16 +40,16 @@ export class RowCounts implements CountSource {
       last = page.at(-1)!.key;
     }
     return { now, counts: counts.sort((a, b) => a.at - b.at) };
-  }
+  },
 
-  async minutes(count: number, length: number, name: string | undefined): Promise<MinutesByLimiter> {
-    const minutes = startsUntil(await this.#rows.now(), count, length);
+  async minutes(count, length, name) {
+    const minutes = startsUntil(await rows.now(), count, length);
     const keys = minutes.map(length === MINUTE_MS ? minuteRow : stepRow);
-    const rows = (await this.#rows.states(keys)).map((row) => parseRow<MinuteRow>(row));
-    const all = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+    const found = (await rows.states(keys)).map((row) => parseRow<MinuteRow>(row));
+    const all = [...new Set(found.flatMap((row) => Object.keys(row)))];
     const names = all.filter((each) => name === undefined || each === name).sort();
     const countsIn = (each: string) =>
-      rows.map((row) =>
+      found.map((row) =>
         minuteOf(
           Object.entries(row[each] ?? {})
             .flat()
@@ -63,18 +57,18 @@ export class RowCounts implements CountSource {
         ),
       );
     return { minutes, limiters: new Map(names.map((each) => [each, countsIn(each)])) };
-  }
+  },
 
-  async denials(owners: readonly string[]): Promise<KeyDenials[][]> {
-    const hours = hoursUntil(await this.#rows.now());
+  async denials(owners) {
+    const hours = hoursUntil(await rows.now());
     return Promise.all(
       owners.map(async (owner) => {
-        const rows = await this.#rows.states(hours.map((hour) => deniedRow(owner, hour)));
+        const records = await rows.states(hours.map((hour) => deniedRow(owner, hour)));
         return hours.flatMap((hour, i) => {
-          const [text] = parseRow<DeniedRow>(rows[i])[owner] ?? [];
+          const [text] = parseRow<DeniedRow>(records[i])[owner] ?? [];
           return (text !== undefined && parseDenials(text, hour)) || [];
         });
       }),
     );
-  }
-}
+  },
+});

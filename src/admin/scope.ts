@@ -1,6 +1,6 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
-import { dimensionsOfBans, policiesIn, type Configuration, type Published } from './published.js';
+import { dimensionsIn, type Configuration, type Published } from './published.js';
 import {
   hashOnly,
   isAddress,
@@ -13,7 +13,6 @@ import {
 
 /** A doubt about a view or a change that was made nevertheless. */
 export interface AdminWarning {
-  /** The kind of the warning. */
   readonly code: AdminWarningCode;
   /** The doubt and its fix, for people. */
   readonly message: string;
@@ -48,6 +47,10 @@ export type AdminWarningCode =
   | 'STILL_BANNED'
   | 'CUT';
 
+/** The warnings among results that may have none. */
+export const warnings = (...all: readonly (AdminWarning | undefined)[]): AdminWarning[] =>
+  all.filter((each): each is AdminWarning => each !== undefined);
+
 /** The maximum number of names in a message. */
 export const MAX_NAMED = 10;
 
@@ -57,33 +60,24 @@ export function unknownScope(published: Published, name: string | undefined): Ad
   if (name === undefined || scopes.has(name) || problem !== undefined) return undefined;
   // Limiters of other processes do not publish themselves in a file.
   if (!isComplete) return undefined;
-  const unknown = (message: string): AdminWarning => ({ code: 'UNKNOWN_SCOPE', message });
   const called = JSON.stringify(name);
-  if (instances.length === 0)
-    return unknown(
-      `no limiter is published under this \`prefix\`, so a limiter called ${called} is not known.`,
-    );
   const more = instances.reduce((sum, instance) => sum + instance.more, 0);
-  if (more > 0) {
-    return unknown(
-      `no limiter called ${called} is published. But ${more} others were too many to be published, and it may be one of them.`,
-    );
-  }
   const all = [...scopes.keys()].map((each) => JSON.stringify(each));
   const others = all.length > MAX_NAMED ? `, and ${all.length - MAX_NAMED} more` : '';
-  return unknown(
-    `no limiter called ${called} is published. There are: ${all.slice(0, MAX_NAMED).join(', ')}${others}.`,
-  );
+  const message =
+    instances.length === 0
+      ? `no limiter is published under this \`prefix\`, so a limiter called ${called} is not known.`
+      : more > 0
+        ? `no limiter called ${called} is published. But ${more} others were too many to be published, and it may be one of them.`
+        : `no limiter called ${called} is published. There are: ${all.slice(0, MAX_NAMED).join(', ')}${others}.`;
+  return { code: 'UNKNOWN_SCOPE', message };
 }
 
 /** The warnings about the publications: whether they can be read, and whether a limiter has one. */
 export function doubtsOf(published: Published, name: string | undefined): AdminWarning[] {
   const { problem } = published;
-  const unknown = unknownScope(published, name);
-  return [
-    ...(problem === undefined ? [] : [{ code: 'UNREADABLE', message: problem } as const]),
-    ...(unknown ? [unknown] : []),
-  ];
+  const unreadable = problem === undefined ? undefined : ({ code: 'UNREADABLE', message: problem } as const);
+  return warnings(unreadable, unknownScope(published, name));
 }
 
 /** A warning if the limiters of a name differ, because an answer may not apply to all of them. @param result the consequence, if there is another */
@@ -126,28 +120,20 @@ export function notNoted(why: string | undefined): AdminWarning | undefined {
   return { code: 'NOT_NOTED', message: `the change is in force, but neither indexed nor logged: ${why}` };
 }
 
-interface Read {
-  readonly subjects: readonly Subject[];
-  readonly warning: AdminWarning | undefined;
-}
-
 /**
- * The subjects of typed keys, by the keys that the limiters of a scope use for addresses.
+ * The subject of a typed key, by the keys that the limiters of a scope use for addresses, and a doubt about it.
  *
  * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the limiters differ, for a hash on a store that needs the key, or as `subjectOf`
  */
-export function subjectsIn(
+export function keysIn(
   { scopes, mark, isComplete }: Published,
   name: string,
-  typed: readonly TypedKey[],
-): Read {
+  typed: TypedKey,
+): readonly [Subject, AdminWarning | undefined] {
   // A database hashes a key together with its dimension, so a hash cannot replace the key.
-  if (mark !== undefined && !isComplete && typed.some(({ isHash }) => isHash)) throw hashOnly();
+  if (mark !== undefined && !isComplete && typed.isHash) throw hashOnly();
   const configurations = scopes.get(name) ?? [];
-  if (!typed.some(isOfIpv6)) {
-    const subjects = typed.map((each) => subjectOf(each));
-    return { subjects, warning: unlikely(configurations, name, typed) };
-  }
+  if (!isOfIpv6(typed)) return [subjectOf(typed), unlikely(configurations, name, typed)];
   const subnets = [...new Set(configurations.flatMap(({ ipv6Subnets }) => ipv6Subnets))].sort(
     (a, b) => a - b,
   );
@@ -157,55 +143,36 @@ export function subjectsIn(
         '`ipv6Subnet` to one of them.',
     );
   }
-  const subjects = typed.map((each) => subjectOf(each, subnets[0]));
+  const subject = subjectOf(typed, subnets[0]);
   // A database does not have the networks of addresses.
   const isOwn = configurations.some(({ instances }) => instances.length > 0) && subnets.length === 0;
-  if (!isOwn || subjects.every(({ given, keys }) => keys[0] === given))
-    return { subjects, warning: undefined };
+  if (!isOwn || subject.keys[0] === subject.given) return [subject, undefined];
   const message =
     `the program makes the keys of ${JSON.stringify(name)} itself, and the key of an IPv6 address was taken to be its network of ` +
     `/${DEFAULT_SUBNET}. Set \`ipv6Subnet\` for another network, or \`raw: true\` for the literal key.`;
-  return { subjects, warning: { code: 'OWN_KEYS', message } };
+  return [subject, { code: 'OWN_KEYS', message }];
 }
 
 /** A warning about a key that cannot occur, because the adapters of all processes make keys of addresses. */
 function unlikely(
   configurations: readonly Configuration[],
   name: string,
-  typed: readonly TypedKey[],
+  { entry, given, dimension }: TypedKey,
 ): AdminWarning | undefined {
   const areAddresses =
     configurations.length > 0 && configurations.every(({ ipv6Subnets }) => ipv6Subnets.length > 0);
-  const other = typed.find(
-    ({ entry, given, dimension }) =>
-      dimension === DEFAULT_DIMENSION && typeof entry === 'string' && !isAddress(given),
-  );
-  if (!areAddresses || !other) return undefined;
+  if (!areAddresses || dimension !== DEFAULT_DIMENSION || typeof entry !== 'string' || isAddress(given))
+    return undefined;
+  const others = dimensionsIn(configurations).filter((each) => each !== DEFAULT_DIMENSION);
+  const hint = others.length === 0 ? '' : `Set \`dimension\` for a key of ${others.join(' or ')}. `;
   const message =
-    `the keys of ${JSON.stringify(name)} are addresses of clients, so ${JSON.stringify(other.given)} cannot occur, unless the program also calls the ` +
-    `limiter itself. ${dimensionHint(configurations)}Check the key and the name.`;
+    `the keys of ${JSON.stringify(name)} are addresses of clients, so ${JSON.stringify(given)} cannot occur, unless the program also calls the ` +
+    `limiter itself. ${hint}Check the key and the name.`;
   return { code: 'UNLIKELY_KEY', message };
 }
 
-/** The other dimensions of a limiter, one of which may have been meant. */
-function dimensionHint(configurations: readonly Configuration[]): string {
-  const others = dimensionsIn(configurations).filter((each) => each !== DEFAULT_DIMENSION);
-  return others.length === 0 ? '' : `Set \`dimension\` for a key of ${others.join(' or ')}. `;
-}
-
-/** The dimensions by which the policies and the bans of a limiter count. */
-function dimensionsIn(configurations: readonly Configuration[]): string[] {
-  const dimensions = policiesIn(configurations).map(({ by = DEFAULT_DIMENSION }) => by);
-  return [...new Set([...dimensions, ...dimensionsOfBans(configurations)])];
-}
-
-/** @throws as `checkKeys` and `subjectsIn` */
-export function subjectIn(
-  published: Published,
-  name: string,
-  typed: TypedKey,
-): readonly [Subject, AdminWarning | undefined] {
+/** @throws as `checkKeys` and `keysIn` */
+export function subjectIn(...[published, name, typed]: Parameters<typeof keysIn>): ReturnType<typeof keysIn> {
   checkKeys(published, name, typed.dimension);
-  const { subjects, warning } = subjectsIn(published, name, [typed]);
-  return [subjects[0]!, warning];
+  return keysIn(published, name, typed);
 }

@@ -1,8 +1,12 @@
-import type { TenantState } from '../algorithms/shares/sharing.js';
+import { useOf, type SharesParams } from '../algorithms/shares/sharing.js';
+import { compilePolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
+import { sharedOf } from '../contract/shares.js';
+import type { LimiterDecision } from '../limiter/decision.js';
 import { BAN_TAG, kindOfHash } from '../stores/keys.js';
-import type { Limits } from './limits.js';
+import { verdictsOf, type PolicyVerdict } from './finds.js';
+import { mapped, type Limits } from './limits.js';
 import type { FoundKey, Owner, Search, State } from './state.js';
 
 /** A limit that tenants share: the dimensions of its keys and of their tenants. */
@@ -31,25 +35,19 @@ export function sharedLimits(policies: readonly Policy[]): SharedLimit[] {
 }
 
 /** The limits as they are for all tenants together. Their state is the same. */
-export function asWhole(limits: Limits): Limits {
-  const whole = (policies: readonly Policy[]): Policy[] =>
+export const asWhole = (limits: Limits): Limits =>
+  mapped(limits, (policies) =>
     policies.map((policy) => {
       const { share: _, weight: __, ...rest } = policy as Policy & { share?: string; weight?: number };
       return rest;
-    });
-  const tiers = [...limits.tiers].map(([tier, policies]) => [tier, whole(policies)] as const);
-  return { ...limits, policies: whole(limits.policies), tiers: new Map(tiers) };
-}
+    }),
+  );
 
 /** A key for calls of a limiter. On Redis, a secret hash may take the place of its key. Undefined if the key cannot be known. */
 export function callable({ kind }: State, key: Owner['key'] | undefined): string | undefined {
   if (typeof key !== 'object') return key;
   return kind === 'redis' && kindOfHash(key.hash) === 'hmac' ? `hmac:${key.hash}` : undefined;
 }
-
-/** The weight that a tenant's requests brought when it was heavy most recently. Undefined if it has been light since. */
-export const broughtWeight = (saved: TenantState | undefined): number | undefined =>
-  saved && saved.weight > 0 ? saved.weight : undefined;
 
 /** A key of a shared limit, with the states of a tenant that uses it. */
 export interface Tenancy extends Within {
@@ -96,4 +94,48 @@ function isOf(state: State, { text, by, key }: Owner, name: string, tenant: stri
   if (typeof key === 'string') return key === tenant;
   const { scope, text: own } = state.ownerOf(name, tenant, by);
   return text.endsWith(`}${own.slice(scope.length + 1)}`);
+}
+
+/** The use of a tenant, in all shared limits of a limiter. */
+export interface TenantUse {
+  /** The weight that its requests brought when it was heavy most recently. Undefined if it has been light since. */
+  weight: number | undefined;
+  /** Whether the policies have the weight that the tenant brought, if it is known. */
+  isOfWeight: boolean;
+  /** By the name of the shared policy. */
+  readonly of: Map<string, ReturnType<typeof useOf>>;
+}
+
+/** The use of tenants of units, by the texts of their owners. @param keys their states */
+export async function usesOf(
+  state: State,
+  policies: readonly Policy[],
+  keys: readonly FoundKey[],
+): Promise<ReadonlyMap<string, TenantUse>> {
+  const compiled = compilePolicies('policies', policies);
+  const now = await state.now();
+  const uses = new Map<string, TenantUse>();
+  for (const { policy, tenant } of sharedOf({ name: '', policies: compiled, timeout: 0 })) {
+    const { id } = compiled[tenant]!;
+    const params = compiled[tenant]!.params as unknown as SharesParams;
+    const own = keys.filter((key) => key.id === id);
+    const states = own.length === 0 ? [] : await state.tenants(own, params.segments);
+    for (const [i, saved] of states.entries()) {
+      if (!saved) continue;
+      const { text } = own[i]!.owner;
+      const use = uses.get(text) ?? { weight: undefined, isOfWeight: true, of: new Map() };
+      uses.set(text, use);
+      if (saved.weight > 0) use.weight ??= saved.weight;
+      use.isOfWeight = use.weight === undefined || use.weight === params.weight;
+      use.of.set(compiled[policy]!.name, useOf(saved, params, now));
+    }
+  }
+  return uses;
+}
+
+export function tenantVerdicts(decision: LimiterDecision, use: TenantUse | undefined): PolicyVerdict[] {
+  return verdictsOf(decision).map((verdict) => {
+    const used = use?.of.get(verdict.name)?.used;
+    return used === undefined ? verdict : { ...verdict, used };
+  });
 }

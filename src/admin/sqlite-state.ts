@@ -14,11 +14,11 @@ export class SqliteState extends DatabaseState<SqliteFile> {
     return this.parts.transactions.clock();
   }
 
-  protected states(keys: readonly string[]): (Uint8Array | undefined)[] {
+  states(keys: readonly string[]): (Uint8Array | undefined)[] {
     return this.#read((database) => keys.map((key) => database.read(key)));
   }
 
-  protected rowsAfter(key: string): StateRow[] {
+  rowsAfter(key: string): StateRow[] {
     const sql = 'SELECT key, state FROM headgate WHERE key > ? ORDER BY key LIMIT ?';
     return this.#read((database) => database.all(sql, key, BATCH_SIZE)) as StateRow[];
   }

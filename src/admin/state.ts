@@ -9,16 +9,15 @@ import type { MinuteCounts } from '../stores/counts/history.js';
 import type { KeyDenials } from '../stores/counts/denials.js';
 import type { Counted } from '../stores/counts/sink.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
-import type { BanSource } from './ban-source.js';
-import type { OverrideSource } from './override-source.js';
+import type { BanSource } from './bans/ban-source.js';
+import type { OverrideSource, OverrideFields } from './overrides/override-source.js';
 import type { FoundKey, Owner } from './owners.js';
 import type { Published } from './published.js';
-import type { Origin, OverrideFields } from './unlogged.js';
+import type { Origin } from './unlogged.js';
 
 export type { ListedChange } from '../stores/journal.js';
 export type { FoundKey, Owner } from './owners.js';
 
-/** The state that a search looks for. */
 export interface Search {
   /** The limiter, or `undefined` for all. */
   readonly name?: string | undefined;
@@ -48,7 +47,6 @@ export interface MinutesByLimiter {
   readonly limiters: ReadonlyMap<string, readonly MinuteCounts[]>;
 }
 
-/** The memory of a server. */
 export interface ServerMemory {
   /** The server's name in a cluster, `host:port`. Empty if the server is the only one. */
   readonly server: string;
@@ -64,7 +62,6 @@ export interface ServerMemory {
   readonly fullInMs: number | null;
 }
 
-/** A loss of records of running processes. */
 export interface Loss {
   /** The start of the server, or of the oldest minute with a record. */
   readonly at: Date;

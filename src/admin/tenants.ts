@@ -1,4 +1,3 @@
-import { useOf, type SharesParams, type TenantState } from '../algorithms/shares/sharing.js';
 import { checkShape } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
@@ -6,30 +5,25 @@ import type { CompiledPolicy, Policy } from '../contract/policy.js';
 import { sharedOf, tenantsOf } from '../contract/shares.js';
 import { ofLimiter } from '../limiter/decision.js';
 import type { Limiter } from '../limiter/limiter.js';
-import type { OverrideChange } from '../limiter/overrides/override.js';
-import { checkName, type Context } from './context.js';
+import { batches } from './batches.js';
+import { checkName, type Context, type NameOption } from './context.js';
 import { lacksSlots, verdictsOf } from './finds.js';
-import { decidingBy } from './override-views.js';
-import type { Limits } from './limits.js';
+import { decidingBy, overriddenWeight } from './overrides/override-views.js';
+import { type Limits, setsOf } from './limits.js';
 import { whoseState, withinOf, type Hash } from './owners.js';
 import { byDenials, type KeyRates, type Rates } from './rates.js';
-import { setsOf } from './sets.js';
 import type { FoundKey, State } from './state.js';
-import { broughtWeight, callable } from './shared-limits.js';
+import { callable, usesOf, type TenantUse } from './shared-limits.js';
 import { ratesOfTenant } from './tenant-rates.js';
 import { readTraffic } from './traffic.js';
 
 /** A tenant of a shared limit. Its requests a second are those that all policies of the limiter decided. */
 export interface TenantView extends Rates {
-  /** The name of the limiter. */
   readonly name: string;
   /** The tier of the policies. Absent for the policies for requests without a tier. */
   readonly tier?: string;
-  /** The name of the shared policy. */
   readonly policy: string;
-  /** The tenant. */
   readonly key: string | Hash;
-  /** The dimension of tenants, such as `'tenant'`. */
   readonly dimension: string;
   /** The shared limit, by its dimension and its key: `'provider openai'`. */
   readonly within: string;
@@ -62,10 +56,7 @@ export interface TenantView extends Rates {
   readonly retryAfterMs: number | null;
 }
 
-/** Options of `tenants`. */
-export interface TenantsOptions {
-  /** The name of the limiter. */
-  name: string;
+export interface TenantsOptions extends NameOption {
   /** Ends the search of the limiter's state after its current step. The tenants found so far are returned. */
   signal?: AbortSignal | undefined;
 }
@@ -95,23 +86,19 @@ interface Candidate {
   readonly found?: FoundKey;
 }
 
-export function tenantFunctions({ state }: Context) {
-  async function tenants(options: TenantsOptions): Promise<TenantView[]> {
-    checkShape('tenants', options, ['name', 'signal']);
-    const { name } = options;
-    checkName(name);
-    const limits = (await state.published()).limitsOf(name);
-    const shared = limits ? setsOf(limits).flatMap(([tier, own]) => sharedIn(limits, tier, own)) : [];
-    if (shared.length === 0) return [];
-    const rates = (await readTraffic(state, { name, keys: 20, ofPlaces: true })).limiters.flatMap(
-      ({ keys }) => keys,
-    );
-    const candidates = await candidatesOf(state, options, shared, rates);
-    const views = await viewsOf(state, name, candidates, rates);
-    return views.sort((a, b) => byDenials(a, b) || (b.used ?? 0) - (a.used ?? 0)).slice(0, MAX_TENANTS);
-  }
-
-  return { tenants };
+export async function tenants({ state }: Context, options: TenantsOptions): Promise<TenantView[]> {
+  checkShape('tenants', options, ['name', 'signal']);
+  const { name } = options;
+  checkName(name);
+  const limits = (await state.published()).limitsOf(name);
+  const shared = limits ? setsOf(limits).flatMap(([tier, own]) => sharedIn(limits, tier, own)) : [];
+  if (shared.length === 0) return [];
+  const rates = (await readTraffic(state, { name, keys: 20, ofPlaces: true })).limiters.flatMap(
+    ({ keys }) => keys,
+  );
+  const candidates = await candidatesOf(state, options, shared, rates);
+  const views = await viewsOf(state, name, candidates, rates);
+  return views.sort((a, b) => byDenials(a, b) || (b.used ?? 0) - (a.used ?? 0)).slice(0, MAX_TENANTS);
 }
 
 function sharedIn(limits: Limits, tier: string | undefined, policies: readonly Policy[]): Shared[] {
@@ -174,29 +161,20 @@ async function viewsOf(
   candidates: readonly Candidate[],
   rates: readonly KeyRates[],
 ): Promise<TenantView[]> {
-  const now = await state.now();
   /** By the shared state, the views in the tiers that use it. */
   const views = new Map<string, ViewInTier[]>();
   for (const shared of new Set(candidates.map((each) => each.shared))) {
     const own = candidates.filter((each) => each.shared === shared);
-    const { segments } = shared.hidden.params as unknown as SharesParams;
     const limits = ofTenant(shared);
     const isLive = limits.overrides ?? false;
     await decidingBy(state, name, limits, async (limiter) => {
-      for (let at = 0; at < own.length; at += BATCH_SIZE) {
-        const some = own.slice(at, at + BATCH_SIZE);
-        const states = await state.tenants(
-          some.flatMap(({ found }) => found ?? []),
-          segments,
-        );
-        // The states are in the order of the candidates that have one.
-        const next = states.values();
+      for (const some of batches(own, BATCH_SIZE)) {
+        const found = some.flatMap((each) => each.found ?? []);
+        const uses = await usesOf(state, limits.policies, found);
         const shown = some.map(async (candidate) => {
-          const saved = candidate.found && next.next().value;
-          const inOne = await viewOf(limiter, candidate, saved, { name, now, rates, isLive });
-          const { view } = inOne;
-          const inTier = { ...inOne, isOfWeight: saved?.weight === shared.hidden.params['weight'] };
-          const id = JSON.stringify([shared.hidden.id, view.key, view.within]);
+          const use = candidate.found && uses.get(candidate.found.owner.text);
+          const inTier = await viewOf(limiter, candidate, use, { name, rates, isLive });
+          const id = JSON.stringify([shared.hidden.id, inTier.view.key, inTier.view.within]);
           if (!views.get(id)?.push(inTier)) views.set(id, [inTier]);
         });
         await Promise.all(shown);
@@ -230,14 +208,15 @@ function inOneTier(views: readonly ViewInTier[]): TenantView {
 async function viewOf(
   limiter: Limiter,
   { shared, key, within, place }: Candidate,
-  saved: TenantState | undefined,
-  { name, now, rates, isLive }: { name: string; now: number; rates: readonly KeyRates[]; isLive: boolean },
-): Promise<Omit<ViewInTier, 'isOfWeight'>> {
+  brought: TenantUse | undefined,
+  { name, rates, isLive }: { name: string; rates: readonly KeyRates[]; isLive: boolean },
+): Promise<ViewInTier> {
   const { tier, policy, hidden, share: dimension } = shared;
-  const decision = ofLimiter(await limiter.peek(place, { weight: broughtWeight(saved) }));
+  const { weight, isOfWeight = false } = brought ?? {};
+  const use = brought?.of.get(policy.name);
+  const decision = ofLimiter(await limiter.peek(place, { weight }));
   const verdict = decision.policies.find((each) => each.name === policy.name);
-  const override = isLive ? await limiter.overrideOf(place) : undefined;
-  const use = saved && useOf(saved, hidden.params as unknown as SharesParams, now);
+  const own = isLive ? await overriddenWeight(limiter, place, policy.name) : undefined;
   const { allowed } = decision;
   const { limit = policy.limit, share = limit, remaining = 0, allowed: isAdmitted = allowed } = verdict ?? {};
   const view = {
@@ -251,7 +230,7 @@ async function viewOf(
     share,
     used: use?.used ?? null,
     remaining,
-    weight: broughtWeight(saved) ?? weightOfChange(override?.change, policy.name) ?? hidden.params['weight']!,
+    weight: weight ?? own ?? hidden.params['weight']!,
     isHeavy: use?.isHeavy ?? null,
     allowed,
     denying: allowed ? null : (decision.policy ?? null),
@@ -260,12 +239,5 @@ async function viewOf(
     retryAfterMs: allowed ? null : (decision.retryAfterMs ?? null),
     ...ratesOfTenant(rates, { dimension, within, key }),
   };
-  return { view, isAdmitted };
-}
-
-/** The weight in a change of a policy. Undefined if the change does not name one. Only a change by fields may. */
-function weightOfChange(change: OverrideChange | undefined, policy: string): number | undefined {
-  if (typeof change !== 'object') return undefined;
-  const { weight, [policy]: own } = change as Record<string, unknown>;
-  return typeof weight === 'number' ? weight : weightOfChange(own as OverrideChange | undefined, policy);
+  return { view, isAdmitted, isOfWeight: weight !== undefined && isOfWeight };
 }

@@ -5,7 +5,6 @@ import type { ThresholdEvent } from '../features/thresholds/contract/crossing.js
 import type { Context } from './context.js';
 import { whoseOf, type Whose } from './owners.js';
 
-/** Options of `thresholds`. */
 export interface ThresholdReaderOptions {
   /** The name of the group: 1 to 64 characters. Each group gets every crossing; the readers of a group share them. */
   group: string;
@@ -41,29 +40,25 @@ function idOf(crossing: unknown): string {
   );
 }
 
-export function thresholdFunctions({ state }: Context) {
-  function thresholds(options: ThresholdReaderOptions): ThresholdReader {
-    checkShape('thresholds', options, ['group', 'redeliverAfter']);
-    const { group, redeliverAfter = '1m' } = options;
-    if (typeof group !== 'string' || group.length < 1 || group.length > 64)
-      throw invalidOption('group', group, "Pass a name of 1 to 64 characters, such as 'mail'.");
-    const idle = toMilliseconds('redeliverAfter', redeliverAfter, { least: 1000 });
-    return {
-      async read(options = {}) {
-        checkShape('read', options, ['count']);
-        const count = options.count === undefined ? 100 : checkInteger('count', options.count, 1, 1000);
-        const read = await state.crossings.read(group, count, idle);
-        return read.map(({ who, level, at, ...rest }) => ({
-          ...(whoseOf(who, undefined) ?? { name: who }),
-          ...{ at: new Date(at), threshold: level / 1000, ...rest },
-        }));
-      },
-      async ack(...crossings) {
-        const ids = crossings.map(idOf);
-        if (ids.length > 0) await state.crossings.ack(group, ids);
-      },
-    };
-  }
-
-  return { thresholds };
+export function thresholds({ state }: Context, options: ThresholdReaderOptions): ThresholdReader {
+  checkShape('thresholds', options, ['group', 'redeliverAfter']);
+  const { group, redeliverAfter = '1m' } = options;
+  if (typeof group !== 'string' || group.length < 1 || group.length > 64)
+    throw invalidOption('group', group, "Pass a name of 1 to 64 characters, such as 'mail'.");
+  const idle = toMilliseconds('redeliverAfter', redeliverAfter, { least: 1000 });
+  return {
+    async read(options = {}) {
+      checkShape('read', options, ['count']);
+      const count = options.count === undefined ? 100 : checkInteger('count', options.count, 1, 1000);
+      const read = await state.crossings.read(group, count, idle);
+      return read.map(({ who, level, at, ...rest }) => ({
+        ...(whoseOf(who, undefined) ?? { name: who }),
+        ...{ at: new Date(at), threshold: level / 1000, ...rest },
+      }));
+    },
+    async ack(...crossings) {
+      const ids = crossings.map(idOf);
+      if (ids.length > 0) await state.crossings.ack(group, ids);
+    },
+  };
 }

@@ -1,32 +1,36 @@
-import { checkChoice, checkInteger } from '../common/validate.js';
+import { checkChoice, checkInteger, checkShape } from '../common/validate.js';
 import type { Counted, StoreHealth } from '../stores/counts/sink.js';
 import { percentileOf } from '../stores/counts/latency-histogram.js';
-import { byDenials, byRequests, LimiterSums, weigh, type DecisionRates, type Weighted } from './rates.js';
+import type { Context, NameFilter } from './context.js';
+import {
+  byDenials,
+  byRequests,
+  LimiterSums,
+  perSecond,
+  weigh,
+  type DecisionRates,
+  type Weighted,
+} from './rates.js';
 import type { RecentCounts, State } from './state.js';
 import { withoutPlaces } from './tenant-rates.js';
 
-/** The decisions of one limiter per second, and its waits. */
-export interface LimiterRates extends DecisionRates {
-  /** The requests of all processes that wait now. */
+/** The waiting requests and the slots of a limiter: of all processes, or of one. */
+interface Waits {
   readonly waiting: number;
-  /** The requests of all processes that are held until their turn (`maxDelay`). */
+  /** The requests that are held until their turn (`maxDelay`). */
   readonly held: number;
-  /** The concurrency slots of all processes in use. */
+  /** The concurrency slots in use. */
   readonly slots: number;
 }
 
-/** The waiting requests and the slots of a limiter in one process. */
-export interface LimiterWaits {
-  /** The name of the limiter. */
+/** The decisions of one limiter per second, and its waits. */
+export interface LimiterRates extends DecisionRates, Waits {}
+
+/** The waits of a limiter in one process. */
+export interface LimiterWaits extends Waits {
   readonly name: string;
-  /** Requests that wait. */
-  readonly waiting: number;
-  /** Requests that are held until their turn (`maxDelay`). */
-  readonly held: number;
   /** The most requests of each kind, `maxWaiting`. */
   readonly maxWaiting: number;
-  /** Concurrency slots in use. */
-  readonly slots: number;
 }
 
 /** The latency of the store, as decisions saw it. */
@@ -43,7 +47,6 @@ export interface StoreLatency {
 export interface ProcessState {
   /** The id of the store in the counts. */
   readonly id: string;
-  /** The name of the host. */
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
@@ -57,7 +60,6 @@ export interface ProcessState {
   readonly health: StoreHealth;
   /** The latency of the store. Null if no decision asked the store. */
   readonly latency: StoreLatency | null;
-  /** All decisions a second. */
   readonly decisions: number;
   /** The decisions of `onStoreError` a second, because the store had failed. */
   readonly degraded: number;
@@ -65,13 +67,11 @@ export interface ProcessState {
   readonly limiters: readonly LimiterWaits[];
 }
 
-/** The recent counts of all processes. */
 export interface Traffic {
   /** The span of time of the counts, ms. */
   readonly spanMs: number;
   /** The number of processes that have counted decisions. */
   readonly instances: number;
-  /** Whether the counts of keys are estimates. */
   readonly isSampled: boolean;
   /** The latency of the store over all processes. Null if no decision asked the store. */
   readonly latency: StoreLatency | null;
@@ -81,12 +81,9 @@ export interface Traffic {
   readonly processes: readonly ProcessState[];
 }
 
-/** The selection of counts. */
-export interface TrafficOptions {
+export interface TrafficOptions extends NameFilter {
   /** The span of time, 1 to 60 seconds. Keys with few requests are averaged over up to 30 seconds. @default 5 */
   seconds?: number | undefined;
-  /** The limiter. @default all limiters */
-  name?: string | undefined;
   /** The number of keys of each limiter: 0 to 20. @default 5 */
   keys?: number | undefined;
   /** The order of limiters and keys: `'denials'`, or `'requests'` for the busiest first. @default 'denials' */
@@ -105,6 +102,11 @@ const MAX_WAITS_AGE_MS = 2500;
 export interface CountsWanted extends TrafficOptions {
   /** Whether the keys are those by which policies count, so that a tenant may have several. Otherwise, a tenant has one. */
   readonly ofPlaces?: boolean;
+}
+
+export async function traffic({ state }: Context, options: TrafficOptions = {}): Promise<Traffic> {
+  checkShape('traffic', options, ['seconds', 'name', 'keys', 'sort']);
+  return readTraffic(state, options);
 }
 
 /** Reads the counts of the last seconds, for one limiter or for all. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
@@ -128,12 +130,13 @@ export async function readTraffic(state: State, options: CountsWanted): Promise<
   const sample = Math.max(1, ...weighted.map(({ counted }) => counted.sample));
   const processes = processesOf(recent, weighted, seconds);
   const limiters = [...sums].flatMap(([each, own]): LimiterRates[] => {
-    const waits = waitsOf(processes, each);
-    if (own.total.requests(0) + waits.waiting + waits.held + waits.slots === 0) return [];
-    const { keys, ...rates } = own.rates(each, spans, MIN_REQUESTS * sample);
-    return [
-      { ...rates, ...waits, keys: (ofPlaces ? [...keys] : withoutPlaces(keys)).sort(order).slice(0, most) },
-    ];
+    const waits = processes.flatMap((process) => process.limiters.filter(({ name: of }) => of === each));
+    const sum = (field: keyof Waits): number => waits.reduce((total, own) => total + own[field], 0);
+    const [waiting, held, slots] = [sum('waiting'), sum('held'), sum('slots')];
+    if (own.total.requests(0) + waiting + held + slots === 0) return [];
+    const { keys: all, ...rates } = own.rates(each, spans, MIN_REQUESTS * sample);
+    const keys = (ofPlaces ? [...all] : withoutPlaces(all)).sort(order).slice(0, most);
+    return [{ ...rates, waiting, held, slots, keys }];
   });
   const counting = weighted.filter(({ weights }) => weights[0]! > 0);
   return {
@@ -162,8 +165,6 @@ function latencyOf(weighted: readonly Weighted[], seconds: number): StoreLatency
   return { p50Ms: p50Ms!, p99Ms: p99Ms!, late: perSecond(late, seconds) };
 }
 
-const perSecond = (count: number, seconds: number): number => Math.round((10 * count) / seconds) / 10;
-
 /** The newest counts of each process, except old ones. */
 export function newestOf({ now, counts }: RecentCounts): Counted[] {
   const newest = new Map<string, Counted>();
@@ -172,61 +173,33 @@ export function newestOf({ now, counts }: RecentCounts): Counted[] {
 }
 
 /** The newest state of each process, unless it is too old. */
-function processesOf(
-  { now, counts }: RecentCounts,
-  weighted: readonly Weighted[],
-  seconds: number,
-): ProcessState[] {
-  return newestOf({ now, counts }).map(({ id, host = '', pid = 0, health = UP, limiters, ...counted }) => ({
-    ...{ id, host, pid, health },
-    since: counted.since === undefined ? null : new Date(counted.since),
-    version: counted.version ?? null,
-    loopDelayMs: Math.max(0, (counted.ms ?? SECOND_MS) - SECOND_MS),
-    ...ratesOf(
-      weighted.filter(({ counted }) => counted.id === id),
-      seconds,
-    ),
-    limiters: limiters.flatMap(({ name, now: waits }) => {
-      if (!waits) return [];
-      const [waiting, held, maxWaiting, slots] = waits;
-      return [{ name, waiting, held, maxWaiting, slots }];
-    }),
-  }));
-}
-
-function ratesOf(
-  own: readonly Weighted[],
-  seconds: number,
-): Pick<ProcessState, 'latency' | 'decisions' | 'degraded'> {
-  let [decisions, degraded] = [0, 0];
-  for (const { counted, weights } of own)
-    for (const limiter of counted.limiters) {
-      decisions += weights[0]! * (limiter.counts[0] + limiter.counts[1]);
-      degraded += weights[0]! * (limiter.degraded ?? 0);
-    }
-  return {
-    latency: latencyOf(own, seconds),
-    decisions: perSecond(decisions, seconds),
-    degraded: perSecond(degraded, seconds),
-  };
-}
+const processesOf = (recent: RecentCounts, weighted: readonly Weighted[], seconds: number): ProcessState[] =>
+  newestOf(recent).map(({ id, host = '', pid = 0, health = UP, limiters, since, version = null, ms }) => {
+    const own = weighted.filter(({ counted }) => counted.id === id);
+    const rateOf = (count: (limiter: Counted['limiters'][number]) => number): number => {
+      const counts = own.flatMap(({ counted, weights }) =>
+        counted.limiters.map((limiter) => weights[0]! * count(limiter)),
+      );
+      return perSecond(
+        counts.reduce((sum, each) => sum + each, 0),
+        seconds,
+      );
+    };
+    return {
+      ...{ id, host, pid, health, version, since: since === undefined ? null : new Date(since) },
+      loopDelayMs: Math.max(0, (ms ?? SECOND_MS) - SECOND_MS),
+      latency: latencyOf(own, seconds),
+      decisions: rateOf(({ counts: [admitted, denied] }) => admitted + denied),
+      degraded: rateOf(({ degraded = 0 }) => degraded),
+      limiters: limiters.flatMap(({ name, now }) => {
+        if (!now) return [];
+        const [waiting, held, maxWaiting, slots] = now;
+        return [{ name, waiting, held, maxWaiting, slots }];
+      }),
+    };
+  });
 
 /** The time between two messages of a process that is not busy, ms. */
 const SECOND_MS = 1000;
 
 const UP: StoreHealth = { state: 'up', failures: 0, late: 0 };
-
-/** The sums of a limiter's waits over processes. */
-function waitsOf(
-  processes: readonly ProcessState[],
-  name: string,
-): Pick<LimiterRates, 'waiting' | 'held' | 'slots'> {
-  const sum = { waiting: 0, held: 0, slots: 0 };
-  for (const each of processes.flatMap(({ limiters }) => limiters)) {
-    if (each.name !== name) continue;
-    sum.waiting += each.waiting;
-    sum.held += each.held;
-    sum.slots += each.slots;
-  }
-  return sum;
-}

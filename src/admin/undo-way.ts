@@ -1,12 +1,22 @@
 import { HeadgateError } from '../common/errors.js';
 import type { ChangeNote } from '../contract/change-note.js';
+import type { Context } from './context.js';
+import type { LoggedChange } from './log.js';
 import type { AdminWarning } from './scope.js';
+import type { ListedChange } from './state.js';
 
-/** A checked way back. */
 export interface Way {
   readonly action: 'ban' | 'unban' | 'override' | 'remove';
   go(note: ChangeNote): Promise<readonly AdminWarning[]>;
 }
+
+/** The ways back, by the kind of change. The last argument is the change of the same key before. */
+export type Ways = {
+  readonly [Action in ListedChange['action']]?: (
+    context: Context,
+    ...changes: [listed: ListedChange, shown: LoggedChange, earlier: ListedChange | undefined]
+  ) => Promise<Way>;
+};
 
 export function cannot(why: string): HeadgateError {
   return new HeadgateError(

@@ -1,63 +1,46 @@
 import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
-import { banBack, importBack } from './ban-undo.js';
+import { waysFromBans } from './bans/ban-undo.js';
 import { noteOf, type ChangeOptions, type Context } from './context.js';
 import { shownChange, Undos, type LoggedChange } from './log.js';
-import { overrideBack } from './override-undo.js';
+import { waysFromOverrides } from './overrides/override-undo.js';
 import type { AdminWarning } from './scope.js';
 import type { ListedChange, State } from './state.js';
-import { cannot, changed, type Way } from './undo-way.js';
+import { cannot, changed, type Way, type Ways } from './undo-way.js';
 
-/** Options of `undo`. */
 export interface UndoOptions extends ChangeOptions {
   /** Whether only to check. @default false */
   dryRun?: boolean | undefined;
 }
 
-/** The result of `undo`. */
 export interface UndoResult {
-  /** The undone change. */
   readonly change: LoggedChange;
-  /** The change that undid it. */
   readonly action: Way['action'];
-  /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
 
-/** The ways back, by the kind of change. */
-const BACK: { readonly [Action in ListedChange['action']]?: typeof overrideBack } = {
-  ...{ ban: banBack, unban: banBack, import: importBack },
-  ...{ override: overrideBack, remove: overrideBack },
-};
+const BACK: Ways = { ...waysFromBans, ...waysFromOverrides };
 
-/** The kinds of changes whose way back needs the change of the same key before. */
-const NEED_EARLIER: readonly string[] = ['override', 'remove'];
-
-export function undoFunctions(context: Context) {
-  const { state } = context;
-
-  async function undo(
-    entry: string | Pick<LoggedChange, 'id'>,
-    options: UndoOptions = {},
-  ): Promise<UndoResult> {
-    checkShape('undo', options, ['by', 'reason', 'dryRun']);
-    const dryRun = checkBoolean('dryRun', options.dryRun, false);
-    const id = typeof entry === 'string' ? entry : entry.id;
-    const { by, reason } = noteOf('undo', options);
-    const { listed, earlier, undone } = await find(state, id);
-    if (undone) {
-      const author = undone.by === null ? '' : ` by ${undone.by}`;
-      throw changed(`this change was already undone${author}, at ${new Date(undone.at).toISOString()}`);
-    }
-    const change = shownChange(listed, undefined)!;
-    const back = BACK[listed.action];
-    if (!back) throw cannot(`a change of the kind '${listed.action}' cannot be restored`);
-    const way = await back(context, listed, change, earlier);
-    const note = { by, reason: reason ?? `undo of ${id}` };
-    return { change, action: way.action, warnings: dryRun ? [] : await way.go(note) };
+export async function undo(
+  context: Context,
+  entry: string | Pick<LoggedChange, 'id'>,
+  options: UndoOptions = {},
+): Promise<UndoResult> {
+  checkShape('undo', options, ['by', 'reason', 'dryRun']);
+  const dryRun = checkBoolean('dryRun', options.dryRun, false);
+  const id = typeof entry === 'string' ? entry : entry.id;
+  const { by, reason } = noteOf('undo', options);
+  const { listed, earlier, undone } = await find(context.state, id);
+  if (undone) {
+    const author = undone.by === null ? '' : ` by ${undone.by}`;
+    throw changed(`this change was already undone${author}, at ${new Date(undone.at).toISOString()}`);
   }
-
-  return { undo };
+  const change = shownChange(listed, undefined)!;
+  const back = BACK[listed.action];
+  if (!back) throw cannot(`a change of the kind '${listed.action}' cannot be restored`);
+  const way = await back(context, listed, change, earlier);
+  const note = { by, reason: reason ?? `undo of ${id}` };
+  return { change, action: way.action, warnings: dryRun ? [] : await way.go(note) };
 }
 
 /** The change with an id, its undo, and the change of the same key before. @throws HeadgateError `HEADGATE_UNKNOWN_CHANGE` */
@@ -74,7 +57,8 @@ async function find(
       if (each.id === id) [listed, undone] = [each, undo];
     } else if (each.who === listed.who && each.action === 'override')
       return { listed, earlier: each, undone };
-    if (listed && !NEED_EARLIER.includes(listed.action)) break;
+    // Only this way back needs the change of the same key before.
+    if (listed && !(listed.action in waysFromOverrides)) break;
   }
   if (listed) return { listed, undone };
   throw new HeadgateError(

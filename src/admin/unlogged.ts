@@ -1,12 +1,9 @@
-import type { RecordChange } from '../contract/overrides.js';
 import type { Store } from '../contract/store.js';
 import { wrap } from '../contract/wrap.js';
+import { withFields, type OverrideFields } from './overrides/override-source.js';
 
 /** The interface by which an operator makes changes. */
 export type Origin = 'admin' | 'cli';
-
-/** The administration's fields in each change of an override. */
-export type OverrideFields = Pick<RecordChange, 'undoes' | 'onUnnoted'>;
 
 /**
  * A store for limiters of the administration: it is not announced, and changes are logged by the administration, with the operator. Each
@@ -17,15 +14,11 @@ export type OverrideFields = Pick<RecordChange, 'undoes' | 'onUnnoted'>;
  * @param changes the fields of changes of overrides
  */
 export function unlogged(store: Store, origin: Origin, owned: boolean, changes: OverrideFields = {}): Store {
-  const { overrides } = store;
   return wrap(store, {
     announce: undefined,
     reset: (subject) => store.reset(subject, false),
     ban: (subject, duration, note) => store.ban(subject, duration, note, false),
-    overrides: overrides && {
-      ...overrides,
-      change: (place, change) => overrides.change(place, { ...change, from: origin, ...changes }),
-    },
+    overrides: withFields(store, { from: origin, ...changes }),
     ...(!owned && { close: undefined }),
   });
 }

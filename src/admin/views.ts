@@ -1,12 +1,12 @@
 import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { Finding } from '../stores/redis/operators/finding.js';
-import { checkName, warnings, type Context, type NameFilter } from './context.js';
+import { checkName, type Context, type NameFilter } from './context.js';
 import { KeyFinder, type Wanted } from './finder.js';
 import type { TierLimits } from './known-limiters.js';
 import type { KeyVerdictFind, JudgedKey } from './finds.js';
-import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits } from './limits.js';
-import { countOverrides, liveLimiters, type OverrideCounts } from './override-views.js';
+import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits, setsOf } from './limits.js';
+import { countOverrides, liveLimiters, type OverrideCounts } from './overrides/override-views.js';
 import {
   isCountedIn,
   traitsOf,
@@ -15,39 +15,31 @@ import {
   type LimiterTraits,
   type Published,
 } from './published.js';
-import { differing, doubtsOf, type AdminWarning } from './scope.js';
-import { setsOf } from './sets.js';
+import { differing, doubtsOf, type AdminWarning, warnings } from './scope.js';
 import type { Search, State } from './state.js';
 import { wrongArgument } from './typed-keys.js';
 
-/** The limiters of one name. */
 export interface LimiterView {
-  /** The name of the limiter. */
   readonly name: string;
   /** The configurations. The most common one comes first. If there are several, processes differ. */
   readonly configurations: readonly Configuration[];
-  /** The traits of the policies. */
   readonly traits: LimiterTraits;
   /**
    * Whether the stores of all its processes count decisions: false if one has `counts: false`, so that counts of the limiter are not complete.
    * Null if no process is known, as in a database that another process uses.
    */
   readonly isCounted: boolean | null;
-  /** For limiters with overrides. */
   readonly overridden?: OverrideCounts;
 }
 
-/** The result of `limiters`. */
 export interface LimitersView {
   /** The stores of processes that publish their limiters. */
   readonly instances: readonly Instance[];
-  /** The limiters, by name. */
   readonly limiters: readonly LimiterView[];
   /** `UNKNOWN_SCOPE`, `DIFFERENT` and `UNREADABLE`. */
   readonly warnings: readonly AdminWarning[];
 }
 
-/** Options of `keys`. */
 export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'count' | 'progress' | 'signal'> {
   /** The limits of several limiters, by name, in place of `policies`. @default the published limits */
   limits?: Readonly<Record<string, GivenLimits>> | undefined;
@@ -59,7 +51,6 @@ export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'coun
   scan?: boolean | undefined;
 }
 
-/** Options of `limited`. */
 export type LimitedOptions = Omit<KeysOptions, 'kinds' | 'scan'>;
 
 /** Keys of a search, with facts about the search. */
@@ -78,48 +69,44 @@ export interface KeySearch extends AsyncIterable<KeyVerdictFind> {
   readonly warnings: readonly AdminWarning[];
 }
 
-export function viewFunctions({ state }: Context) {
-  async function limiters(options: NameFilter = {}): Promise<LimitersView> {
-    checkShape('limiters', options, ['name']);
-    const { name } = options;
-    const published = await state.published();
-    const wanted = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
-    const counts = await countOverrides(state, wanted);
-    const limiters = wanted.map(([scope, configurations]): LimiterView => {
-      const overridden = counts.get(scope);
-      return {
-        ...{ name: scope, configurations, isCounted: isCountedIn(configurations) },
-        traits: traitsOf(configurations),
-        ...(overridden && { overridden }),
-      };
-    });
+export async function limiters({ state }: Context, options: NameFilter = {}): Promise<LimitersView> {
+  checkShape('limiters', options, ['name']);
+  const { name } = options;
+  const published = await state.published();
+  const wanted = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
+  const counts = await countOverrides(state, wanted);
+  const limiters = wanted.map(([scope, configurations]): LimiterView => {
+    const overridden = counts.get(scope);
     return {
-      instances: published.instances,
-      limiters,
-      warnings: warnings(
-        ...doubtsOf(published, name),
-        name === undefined ? undefined : differing(published, name),
-      ),
+      ...{ name: scope, configurations, isCounted: isCountedIn(configurations) },
+      traits: traitsOf(configurations),
+      ...(overridden && { overridden }),
     };
-  }
+  });
+  return {
+    instances: published.instances,
+    limiters,
+    warnings: warnings(
+      ...doubtsOf(published, name),
+      name === undefined ? undefined : differing(published, name),
+    ),
+  };
+}
 
-  function keys(options: KeysOptions = {}): Promise<KeySearch> {
-    checkShape('keys', options, KEYS_OPTIONS);
-    return searchFor(state, options, options.kinds);
-  }
+export function keys({ state }: Context, options: KeysOptions = {}): Promise<KeySearch> {
+  checkShape('keys', options, KEYS_OPTIONS);
+  return searchFor(state, options, options.kinds);
+}
 
-  async function* limited(options: LimitedOptions = {}): AsyncGenerator<JudgedKey> {
-    checkShape('limited', options, KEYS_OPTIONS);
-    for await (const find of await searchFor(state, options, ['limited']))
-      if (find.kind === 'limited') yield find;
-  }
+export async function* limited({ state }: Context, options: LimitedOptions = {}): AsyncGenerator<JudgedKey> {
+  checkShape('limited', options, KEYS_OPTIONS);
+  for await (const find of await searchFor(state, options, ['limited']))
+    if (find.kind === 'limited') yield find;
+}
 
-  async function check(): Promise<readonly Finding[]> {
-    const published = await state.published().catch(() => undefined);
-    return state.check(liveLimiters(published));
-  }
-
-  return { limiters, keys, limited, check };
+export async function check({ state }: Context): Promise<readonly Finding[]> {
+  const published = await state.published().catch(() => undefined);
+  return state.check(liveLimiters(published));
 }
 
 const KEYS_OPTIONS = [
@@ -129,31 +116,24 @@ const KEYS_OPTIONS = [
 
 const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function checkKinds(kinds: readonly string[]): void {
-  if (!Array.isArray(kinds))
-    throw invalidOption('kinds', kinds, "Pass an array, such as ['banned', 'limited'].");
-  for (const kind of kinds) checkChoice('kinds', kind, KINDS);
-}
-
 async function searchFor(
   state: State,
   { name, tier, limits: several, count, progress, signal, ...given }: KeysOptions,
   kinds: KeysOptions['kinds'],
 ): Promise<KeySearch> {
   if (name !== undefined) checkName(name);
-  if (kinds !== undefined) checkKinds(kinds);
+  if (kinds !== undefined && !Array.isArray(kinds))
+    throw invalidOption('kinds', kinds, "Pass an array, such as ['banned', 'limited'].");
+  for (const kind of kinds ?? []) checkChoice('kinds', kind, KINDS);
   const own = limitsOf(given);
   if (own && name === undefined)
     throw wrongArgument('name: missing. Pass the name of the limiter with these `policies`.');
-  const named = several
-    ? Object.entries(several).flatMap(([scope, each]) => {
-        const limits = limitsOf(each);
-        return limits ? [[scope, limits] as const] : [];
-      })
-    : undefined;
+  const named = Object.entries(several ?? {}).flatMap(([scope, each]) => {
+    const limits = limitsOf(each);
+    return limits ? [[scope, limits] as const] : [];
+  });
   const published = await state.published();
-  const passed = own ? new Map([[name!, own]]) : named && new Map(named);
+  const passed = own ? new Map([[name!, own]]) : several && new Map(named);
   const limits = byTier(passed ?? published.limits(name), name, tier);
   const has = (kind: KeyVerdictFind['kind']): boolean => kinds?.includes(kind) ?? false;
   if (has('limited') && !has('state') && limits.size === 0)
@@ -168,11 +148,15 @@ async function searchFor(
     admitted: has('admitted'),
     states: kinds ? has('state') : unknownOnly,
   };
+  const names = name === undefined ? [...published.scopes.keys()] : [name];
   const finder = new KeyFinder(state, wanted);
   return {
     wanted: { ...wanted, hasLimits: limits.size > 0 },
     // Keys of limits that the operator passed are not judged by published ones.
-    warnings: [...doubtsOf(published, name), ...(passed ? [] : differencesIn(published, name))],
+    warnings: warnings(
+      ...doubtsOf(published, name),
+      ...(passed ? [] : names.map((each) => differing(published, each))),
+    ),
     get checked() {
       return finder.looked;
     },
@@ -185,12 +169,6 @@ async function searchFor(
     [Symbol.asyncIterator]: () =>
       finder.finds({ ...(count !== undefined && { count }), ...(progress && { progress }), signal }),
   };
-}
-
-/** A warning about each limiter whose processes differ. */
-function differencesIn(published: Published, name: string | undefined): readonly AdminWarning[] {
-  const names = name === undefined ? [...published.scopes.keys()] : [name];
-  return warnings(...names.map((each) => differing(published, each)));
 }
 
 /** The limits of each tier, and of requests without a tier; or of one tier. A key's tier is unknown. */

@@ -24,9 +24,7 @@ export interface PublishedLimiter extends PublishedBans {
 
 /** The limiters of one instance of the store, as published. */
 export interface PublishedInstance {
-  /** The version of Headgate. */
   readonly version: string;
-  /** The name of the host. */
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
@@ -38,7 +36,6 @@ export interface PublishedInstance {
   readonly hashed?: string;
   /** False if the store does not count decisions. Absent if it counts. */
   readonly counts?: false;
-  /** The limiters of the process. */
   readonly limiters: readonly PublishedLimiter[];
   /** The count of limiters that were left out because there are too many. */
   readonly more: number;
@@ -84,22 +81,16 @@ export function configurationOf({
 
 export function describe(announcement: Announcement): PublishedLimiter {
   const { name, slotBy, shadow, dynamic, overrides, policies, tiers } = announcement;
-  const by = {
-    ...(slotBy !== undefined && { slotBy }),
-    ...(overrides && { overrides: true as const }),
-  };
-  const ipv6Subnets = [...announcement.ipv6Subnets].sort((a, b) => a - b);
-  const published = {
+  const named = [...tiers].map(([tier, own]) => [tier, planOf(own)] as const);
+  return {
     name,
     policies: tiers.size > 0 || dynamic ? textsOf(policies()) : planOf(policies()),
     ...publishedBans(announcement),
-    ...by,
-    shadow,
-    dynamic,
-    ipv6Subnets,
+    ...(slotBy !== undefined && { slotBy }),
+    ...(overrides && { overrides: true as const }),
+    ...{ shadow, dynamic, ipv6Subnets: [...announcement.ipv6Subnets].sort((a, b) => a - b) },
+    ...(tiers.size > 0 && { tiers: Object.fromEntries(named) }),
   };
-  const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, planOf(own)]));
-  return tiers.size > 0 ? { ...published, tiers: named } : published;
 }
 
 /** The texts of a plan, which are never empty. */

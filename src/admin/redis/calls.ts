@@ -14,6 +14,7 @@ import { ScriptCalls } from '../../stores/redis/calls/script-calls.js';
 import { costArg, decode } from '../../stores/redis/calls/wire.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
 import { assemble, type Script } from '../../stores/redis/scripts.js';
+import { batches } from '../batches.js';
 import type { FoundKey, Owner } from '../owners.js';
 
 /** The number of keys per script call, which then takes well under a millisecond. */
@@ -35,7 +36,6 @@ export class Calls {
   readonly timeout: number;
   readonly #calls: ScriptCalls;
 
-  /** The clock of a test. */
   readonly clock: Clock | undefined;
 
   constructor(commands: Commands, prefix: string, timeout: number, clock?: Clock) {
@@ -48,6 +48,8 @@ export class Calls {
 
   /** The beginning of the Redis keys of an owner. */
   readonly headOf = ({ text }: Pick<Owner, 'text'>): string => `${this.prefix}:{${text}`;
+
+  readonly keyOf = ({ owner, id }: FoundKey): string => `${this.headOf(owner)}}${id}`;
 
   /** The state under a Redis key, or nothing for another key. */
   found(redisKey: string): FoundKey[] {
@@ -101,11 +103,8 @@ export class Calls {
    * @returns for each head, the store's answer or its error
    */
   async look(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
-    const together = this.commands.cluster ? 1 : KEYS_PER_CALL;
-    const calls: Promise<(Reply | Error)[]>[] = [];
-    for (let at = 0; at < heads.length; at += together)
-      calls.push(this.#look(set, heads.slice(at, at + together)));
-    return (await Promise.all(calls)).flat();
+    const calls = batches(heads, this.commands.cluster ? 1 : KEYS_PER_CALL);
+    return (await Promise.all(calls.map((some) => this.#look(set, some)))).flat();
   }
 
   /** @param serverTime the server's time, if this machine's time is too far from it for a calendar policy */

@@ -12,25 +12,23 @@ import type { RedisConnection } from '../../stores/redis/redis.js';
 import { RedisStore } from '../../stores/redis/redis-store.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { KeyHashing } from '../../stores/redis/secret-keys.js';
-import type { BanSource } from '../ban-source.js';
-import type { OverrideSource } from '../override-source.js';
+import { batches } from '../batches.js';
+import type { BanSource } from '../bans/ban-source.js';
+import type { OverrideSource, OverrideFields } from '../overrides/override-source.js';
 import { parseInstance, Published, type Instance } from '../published.js';
 import type { FoundKey, Loss, Owner, Search, State, StateSettings } from '../state.js';
-import { unlogged, type Origin, type OverrideFields } from '../unlogged.js';
-import { redisBans } from './ban-source.js';
+import { unlogged, type Origin } from '../unlogged.js';
+import { redisBans } from '../bans/redis-ban-source.js';
 import { Calls, ignoreUnreadable, OtherKeyError, reasonOf } from './calls.js';
 import { CountReader } from './count-reader.js';
 import { RedisLog } from './log.js';
 import { readLoss } from './loss.js';
 import { MemoryReader } from './memory.js';
-import { redisOverrides } from './override-source.js';
+import { redisOverrides } from '../overrides/redis-override-source.js';
 import { readTenant } from './tenant.js';
 
 /** The default number of keys that the server checks in one step. More keys would delay the server's other requests. */
 const KEYS_PER_STEP = 500;
-
-/** The number of publications that are read at a time. */
-const BATCH_SIZE = 500;
 
 /** The reply of PTTL for a missing key. */
 const NO_KEY = -2;
@@ -94,8 +92,7 @@ export class RedisState implements State {
       },
     );
     const instances: Instance[] = [];
-    for (let at = 0; at < ids.length; at += BATCH_SIZE) {
-      const some = ids.slice(at, at + BATCH_SIZE);
+    for (const some of batches(ids)) {
       const texts = await Promise.all(
         some.map((id) => this.#calls.call('GET', publishedKey(this.#prefix, id)).catch(ignoreOther)),
       );
@@ -142,26 +139,21 @@ export class RedisState implements State {
   }
 
   async lives(found: readonly FoundKey[]): Promise<(number | null | undefined)[]> {
-    const times = await Promise.all(
-      found.map(({ owner, id }) => this.#calls.call('PTTL', `${this.#calls.headOf(owner)}}${id}`)),
-    );
+    const times = await Promise.all(found.map((each) => this.#calls.call('PTTL', this.#calls.keyOf(each))));
     return times.map((time) =>
       Number(time) === NO_KEY ? undefined : Number(time) < 0 ? null : Number(time),
     );
   }
 
-  async forget({ owner, id }: FoundKey): Promise<void> {
-    const head = this.#calls.headOf(owner);
-    const keys = [`${head}}${id}`, resetKey({ head, id })];
-    await this.#calls.run(assemble('reset'), keys, ['', '0']);
+  async forget(found: FoundKey): Promise<void> {
+    const history = resetKey({ head: this.#calls.headOf(found.owner), id: found.id });
+    await this.#calls.run(assemble('reset'), [this.#calls.keyOf(found), history], ['', '0']);
   }
 
   /** Without permission to read a state, it is unknown. */
   tenants(found: readonly FoundKey[], segments: number): Promise<(TenantState | undefined)[]> {
     return Promise.all(
-      found.map(({ owner, id }) =>
-        readTenant(this.#calls, `${this.#calls.headOf(owner)}}${id}`, segments).catch(ignoreUnreadable),
-      ),
+      found.map((each) => readTenant(this.#calls, this.#calls.keyOf(each), segments).catch(ignoreUnreadable)),
     );
   }
 
@@ -170,8 +162,8 @@ export class RedisState implements State {
     const { commands } = this.#calls;
     const servers = await this.#calls.servers();
     return Promise.all(
-      found.map(({ owner, id }) => {
-        const key = `${this.#calls.headOf(owner)}}${id}`;
+      found.map((each) => {
+        const key = this.#calls.keyOf(each);
         const server = servers.find(({ name }) => name === commands.serverOf(key)) ?? servers[0]!;
         return this.#calls.ask(server.send(['MEMORY', 'USAGE', commands.keyPrefix + key])).then(
           (size) => (size === null ? undefined : Number(size)),

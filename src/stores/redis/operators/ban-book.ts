@@ -86,7 +86,6 @@ export class BanBook {
     this.#keys = bookKeys(prefix);
   }
 
-  /** Records a ban that a denial started. */
   struck(subject: Subject, reply: Reply): void {
     const who = this.#bannedBy(subject);
     this.#note(bookArgs(who, -reply.ban, NO_NOTE, struckChange(who, subject.set, reply)));
@@ -98,7 +97,6 @@ export class BanBook {
     this.#note(bookArgs(who, length, note, bannedChange(who, length, left, note)));
   }
 
-  /** Logs a change other than a ban. */
   log(change: JournalEntry): void {
     this.#note(logArgs(change));
   }

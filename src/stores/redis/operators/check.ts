@@ -181,31 +181,27 @@ async function tryCommands(
   return (await run('evalsha', sha)) as unknown[];
 }
 
+const NO_INFO = 'the client may not run INFO, or the server does not report it.';
+
 function versionFound(info: string): Finding {
   const version = versionOf(info);
-  if (!version) {
-    const message = 'The version is unknown: the client may not run INFO, or the server does not report it.';
-    return { level: 'warning', code: 'version', message };
-  }
+  if (!version) return warning('version', `The version is unknown: ${NO_INFO}`);
   if (version.tooOld) return { level: 'error', code: 'version', message: tooOld(version) };
   return ok('version', `${version.text}.`);
 }
 
 function evictionFound(info: string): Finding {
   const policy = fieldOf(info, 'maxmemory_policy');
-  if (policy === undefined) {
-    const message =
-      'The eviction policy is unknown: the client may not run INFO, or the server does not report it.';
-    return { level: 'warning', code: 'eviction', message };
-  }
+  if (policy === undefined) return warning('eviction', `The eviction policy is unknown: ${NO_INFO}`);
   if (policy === 'noeviction') return ok('eviction', 'Nothing is evicted (maxmemory-policy noeviction).');
   const limit = Number(fieldOf(info, 'maxmemory'));
   if (limit === 0)
     return ok('eviction', `Nothing is evicted, because no maxmemory is set. The policy would be ${policy}.`);
-  const message =
+  return warning(
+    'eviction',
     `maxmemory-policy is ${policy}: a full server deletes counts and bans. Every key of Headgate expires, so volatile-* ` +
-    'policies delete them, too. Use noeviction, or a separate server for Headgate.';
-  return { level: 'warning', code: 'eviction', message };
+      'policies delete them, too. Use noeviction, or a separate server for Headgate.',
+  );
 }
 
 /**
@@ -239,17 +235,18 @@ function clockFound(now: number, asked: number, answered: number): Finding {
   if (Math.abs(ahead) < MIN_CLOCK_DIFFERENCE_MS)
     return ok('clock', "The server's clock agrees with the clock of this process.");
   const seconds = (Math.abs(ahead) / 1000).toFixed(1);
-  const message =
+  return warning(
+    'clock',
     `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process' clock. Limits follow the ` +
-    "server's clock. Times in logs, and windows while a local store decides, differ by as much. Synchronise the clocks.";
-  return { level: 'warning', code: 'clock', message };
+      "server's clock. Times in logs, and windows while a local store decides, differ by as much. Synchronise the clocks.",
+  );
 }
 
 function latencyFound(slowestMs: number): Finding {
   const took = `The slowest answer took ${Math.ceil(slowestMs)} ms`;
   if (slowestMs < LATE_MS) return ok('latency', `${took}.`);
-  const message = `${took}, and limiters do not wait that long: onStoreError decided meanwhile. Find out what occupied the server or the network.`;
-  return { level: 'warning', code: 'latency', message };
+  const effect = 'and limiters do not wait that long: onStoreError decided meanwhile';
+  return warning('latency', `${took}, ${effect}. Find out what occupied the server or the network.`);
 }
 
 /** Sends a command about a key to the server that has it. */
@@ -273,6 +270,6 @@ function unreachable(error: unknown): Finding {
   return { level: 'error', code: 'connection', message: `The server cannot be reached: ${words}` };
 }
 
-function ok(code: Finding['code'], message: string): Finding {
-  return { level: 'ok', code, message };
-}
+const ok = (code: Finding['code'], message: string): Finding => ({ level: 'ok', code, message });
+
+const warning = (code: Finding['code'], message: string): Finding => ({ level: 'warning', code, message });

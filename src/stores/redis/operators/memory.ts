@@ -1,4 +1,5 @@
 import { fieldOf } from '../server-version.js';
+import type { Finding } from './finding.js';
 
 export interface MemorySample {
   readonly usedBytes: number;
@@ -60,14 +61,8 @@ export function fullInMs({ usedBytes, maxBytes }: MemorySample, growth: number):
   return Math.round((1000 * Math.max(0, maxBytes - usedBytes)) / growth);
 }
 
-interface MemoryFinding {
-  readonly level: 'ok' | 'warning';
-  readonly code: 'memory';
-  readonly message: string;
-}
-
 /** The finding about a server with `maxmemory`, by two samples. */
-export function memoryFound(first: MemorySample, last: MemorySample): MemoryFinding {
+export function memoryFound(first: MemorySample, last: MemorySample): Finding {
   const { usedBytes, maxBytes } = last;
   const growth = last.dataBytes - first.dataBytes < MIN_GROWTH_BYTES ? 0 : growthOf(first, last);
   const left = fullInMs(last, growth);

@@ -31,7 +31,6 @@ export class Publisher {
   readonly #instance = randomBytes(9).toString('base64url');
   readonly #limiters: ReadonlySet<Announcement>;
   readonly #changes: BestEffort;
-  /** The last compared options of each limiter. */
   readonly #compared = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
 

@@ -104,7 +104,7 @@ export function possibleUses(): Use[] {
       isEssential: false,
       scripts: [...decisions([], [feature.name]), ...changesByHand(feature)],
     })),
-    ...usesAside({}),
+    ...usesAside(),
   ];
 }
 
@@ -137,7 +137,7 @@ function streamOf({ name, streamOption, scripts = [] }: Feature): Use[] {
 }
 
 /** Uses for operators, on which limits do not depend. @param limiters the limiters that have the uses, or all that are possible */
-function usesAside(features: Partial<Features>, limiters?: readonly Announcement[]): Use[] {
+function usesAside(features: Partial<Features> = {}, limiters?: readonly Announcement[]): Use[] {
   const { publishes = true, recordsChanges = true, countsTraffic = true, streams = true } = features;
   const use = (isUsed: boolean, name: string, ...scripts: ScriptName[]): Use[] =>
     isUsed ? [{ name, isEssential: false, scripts: scripts.map((script) => assemble(script)) }] : [];

@@ -3,12 +3,13 @@ import { strikesOf } from '../../features/bans/saved-ban.js';
 import { BAN_TAG, escapeName } from '../../stores/keys.js';
 import { bookArgs, bookKeys, logArgs } from '../../stores/redis/operators/ban-book.js';
 import { assemble } from '../../stores/redis/scripts.js';
-import { entryAfter, LENIENT, type BanSource } from '../ban-source.js';
+import { batches } from '../batches.js';
+import { entryAfter, LENIENT, type BanSource } from './ban-source.js';
 import type { FoundKey, Owner } from '../owners.js';
-import { ignoreUnreadable, reasonOf, type Calls } from './calls.js';
-import type { RedisLog } from './log.js';
+import { ignoreUnreadable, reasonOf, type Calls } from '../redis/calls.js';
+import type { RedisLog } from '../redis/log.js';
 
-/** The number of bans that are read or written at a time. */
+/** The number of bans that are read at a time. */
 const BATCH_SIZE = 500;
 
 export function redisBans(calls: Calls, log: RedisLog): BanSource {
@@ -54,8 +55,8 @@ export function redisBans(calls: Calls, log: RedisLog): BanSource {
       const write = (args: readonly string[]): Promise<unknown> =>
         log.write(args).catch((error: unknown) => (unnoted = reasonOf(error)));
       const started = performance.now();
-      for (let at = 0; at < changes.length; at += BATCH_SIZE) {
-        const some = changes.slice(at, at + BATCH_SIZE);
+      const all = batches(changes);
+      for (const some of all) {
         const isSet = some.map(({ owner, duration }) =>
           calls.run(script, [keyOf(owner)], ['', String(duration), ...params]),
         );
@@ -66,9 +67,8 @@ export function redisBans(calls: Calls, log: RedisLog): BanSource {
           if (logged) await write(logArgs(entryAfter(logged, started)));
           throw error;
         }
-        const isLast = at + BATCH_SIZE >= changes.length;
         const args = some.flatMap(({ owner, duration, note }, i) => {
-          const entry = logged && isLast && i === 0 ? entryAfter(logged, started) : undefined;
+          const entry = logged && some === all.at(-1) && i === 0 ? entryAfter(logged, started) : undefined;
           return bookArgs(owner.text, Math.max(0, duration), note, entry);
         });
         await write(args);

@@ -1,12 +1,11 @@
-import { checkDimension, DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Override, OverrideChange } from '../limiter/overrides/override.js';
-import type { Json } from './lines.js';
+import { checkDimension, DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { Override, OverrideChange } from '../../limiter/overrides/override.js';
+import type { Json } from '../lines.js';
 import type { OverrideWish } from './override-scope.js';
-import { wrongArgument } from './typed-keys.js';
+import { wrongArgument } from '../typed-keys.js';
 
 /** Defaults for a line: the limiter's name, and the dimension of a key without one. */
 export interface OverrideLineDefaults {
-  /** The limiter of the keys. */
   readonly name: string;
   /** The dimension of the keys. @default 'key' */
   readonly dimension?: string | undefined;

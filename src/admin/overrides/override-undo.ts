@@ -1,15 +1,17 @@
-import { givenIn } from '../contract/change-note.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { OverrideChange } from '../limiter/overrides/override.js';
-import { SAME_END_MS, type Context } from './context.js';
-import type { LoggedChange } from './log.js';
-import { overrideFunctions } from './overrides.js';
-import { callable } from './shared-limits.js';
-import type { ListedChange } from './state.js';
-import { cannot, changed, type Way } from './undo-way.js';
+import { givenIn } from '../../contract/change-note.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { OverrideChange } from '../../limiter/overrides/override.js';
+import { SAME_END_MS, type Context } from '../context.js';
+import type { LoggedChange } from '../log.js';
+import { changeOverride, overrides } from './overrides.js';
+import { callable } from '../shared-limits.js';
+import type { ListedChange } from '../state.js';
+import { cannot, changed, type Way, type Ways } from '../undo-way.js';
+
+export const waysFromOverrides: Ways = { override: overrideBack, remove: overrideBack };
 
 /** The way back from an override or its removal. @param earlier the override before */
-export async function overrideBack(
+async function overrideBack(
   context: Context,
   listed: ListedChange,
   { name, key, dimension = DEFAULT_DIMENSION, within }: LoggedChange,
@@ -18,11 +20,10 @@ export async function overrideBack(
   if (typeof name !== 'string' || within !== undefined) throw cannot('the log does not have the whole key');
   const text = callable(context.state, key);
   if (text === undefined && key !== undefined) throw cannot('the log has only the hash of the key');
-  const { overrides, changeOverride } = overrideFunctions(context);
   const elapsed = (await context.state.now()) - listed.at;
   let current: OverrideChange | undefined;
   let since = 0;
-  for await (const each of overrides({ name }))
+  for await (const each of overrides(context, { name }))
     if (JSON.stringify([each.key, each.dimension ?? DEFAULT_DIMENSION]) === JSON.stringify([key, dimension]))
       [current, since] = [each.change, each.since.getTime()];
   if (listed.action === 'override') {
@@ -43,7 +44,7 @@ export async function overrideBack(
     action: change === undefined ? 'remove' : 'override',
     async go(note) {
       const wish = { key: text, change, dimension, ...givenIn(note), ...(change !== undefined && end) };
-      return (await changeOverride(wish, { name, raw: true }, listed.id)).warnings;
+      return (await changeOverride(context, wish, { name, raw: true }, listed.id)).warnings;
     },
   };
 }

@@ -1,18 +1,17 @@
-import { HeadgateError } from '../common/errors.js';
-import { compilePolicies } from '../contract/compile-policies.js';
-import { lacksLimits } from '../features/overrides/key-limits.js';
-import { entryInForce, type AppliedOverrides } from '../contract/overrides.js';
-import { visiblePolicies } from '../contract/shares.js';
-import type { LiveLimiter } from '../features/overrides/redis-check.js';
-import type { Limiter } from '../limiter/limiter.js';
-import { overrideOf, type Override, type OverrideChange } from '../limiter/overrides/override.js';
-import { ALL_KEYS, escapeName } from '../stores/keys.js';
-import { limiterOn, withLimiter } from './limiters.js';
-import type { Limits } from './limits.js';
-import { setsOf } from './sets.js';
-import type { Configuration, Published } from './published.js';
-import type { AdminWarning } from './scope.js';
-import type { State } from './state.js';
+import { HeadgateError } from '../../common/errors.js';
+import { compilePolicies } from '../../contract/compile-policies.js';
+import { lacksLimits } from '../../features/overrides/key-limits.js';
+import { entryInForce, type AppliedOverrides } from '../../contract/overrides.js';
+import { visiblePolicies } from '../../contract/shares.js';
+import type { LiveLimiter } from '../../features/overrides/redis-check.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import { overrideOf, type Override, type OverrideChange } from '../../limiter/overrides/override.js';
+import { ALL_KEYS, escapeName } from '../../stores/keys.js';
+import { limiterOn, withLimiter } from '../limiters.js';
+import { type Limits, setsOf } from '../limits.js';
+import type { Configuration, Published } from '../published.js';
+import type { AdminWarning } from '../scope.js';
+import type { State } from '../state.js';
 
 /** The override that applies to a key: the key's own, or that of all keys. */
 export type AppliedOverride = Override & {
@@ -57,11 +56,9 @@ export function decidingBy<T>(
   });
 }
 
-/** The overrides of a limiter. */
 export interface OverrideCounts {
   /** The number of keys with their own limits. */
   readonly keys: number;
-  /** The override of all keys, or `null`. */
   readonly all: OverrideChange | null;
 }
 
@@ -117,4 +114,20 @@ export async function overrideOfAll(state: State, name: string, limits: Limits):
     applied: limits.overrides ? { revisions: {}, all: typeof record === 'string' ? record : '' } : undefined,
     isOfOtherKind,
   };
+}
+
+/** The weight of a tenant in a policy by its override. Undefined if the override does not name one. */
+export async function overriddenWeight(
+  limiter: Limiter,
+  place: Readonly<Record<string, string>>,
+  policy: string,
+): Promise<number | undefined> {
+  return weightOfChange((await limiter.overrideOf(place))?.change, policy);
+}
+
+/** The weight in a change of a policy. Undefined if the change does not name one. Only a change by fields may. */
+function weightOfChange(change: OverrideChange | undefined, policy: string): number | undefined {
+  if (typeof change !== 'object') return undefined;
+  const { weight, [policy]: own } = change as Record<string, unknown>;
+  return typeof weight === 'number' ? weight : weightOfChange(own as OverrideChange | undefined, policy);
 }

@@ -1,18 +1,17 @@
 import { isIP } from 'node:net';
-import { exactMilliseconds, MAX_DURATION_MS } from '../common/duration.js';
-import { NOTE_LENGTHS } from '../contract/change-note.js';
-import { checkDimension } from '../contract/key.js';
+import { exactMilliseconds, MAX_DURATION_MS } from '../../common/duration.js';
+import { NOTE_LENGTHS } from '../../contract/change-note.js';
+import { checkDimension } from '../../contract/key.js';
 import type { BannedKey } from './ban-finds.js';
 import type { ImportedBan } from './import-bans.js';
-import { textIn, textOrHash, textOrHashIn, type Json } from './lines.js';
-import type { Hash } from './owners.js';
-import { typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
+import { textIn, textOrHash, textOrHashIn, type Json } from '../lines.js';
+import type { Hash } from '../owners.js';
+import { typedKey, wrongArgument, type KeyOptions } from '../typed-keys.js';
 
 /** Defaults for missing fields of a line. */
 export interface BanLineDefaults extends KeyOptions {
   /** The limiter of a line that names none. */
   readonly name?: string | undefined;
-  /** The length of a ban, ms. */
   readonly duration?: number | undefined;
 }
 
@@ -94,7 +93,6 @@ function nameOf(ban: Json, { name }: BanLineDefaults): string | Hash {
 /** The largest difference between servers' clocks that is tolerated, ms. */
 const TOLERANCE_MS = 24 * 60 * 60 * 1000;
 
-/** The remaining time of a ban. */
 function durationOf(ban: Json, { duration }: BanLineDefaults): number {
   const until = ban['bannedUntil'] ?? undefined;
   if (until !== undefined) {

@@ -1,20 +1,26 @@
-import { NO_NOTE } from '../contract/change-note.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { NO_NOTE } from '../../contract/change-note.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { END_ONLY, notesIn } from './ban-source.js';
-import { ownerIn } from './bans.js';
-import { SAME_END_MS, warnings, type Context } from './context.js';
-import type { LoggedChange } from './log.js';
-import { importedIn } from './entry-keys.js';
-import { notNoted, subjectIn } from './scope.js';
-import type { ListedChange, Owner, State } from './state.js';
-import { typedKey } from './typed-keys.js';
-import { cannot, changed, type Way } from './undo-way.js';
+import { SAME_END_MS, type Context } from '../context.js';
+import type { LoggedChange } from '../log.js';
+import { importedIn } from '../entry-keys.js';
+import { ownerIn } from '../logged-keys.js';
+import { notNoted, subjectIn, warnings } from '../scope.js';
+import type { ListedChange, Owner, State } from '../state.js';
+import { typedKey } from '../typed-keys.js';
+import { cannot, changed, type Way, type Ways } from '../undo-way.js';
+
+export const waysFromBans: Ways = { ban: banBack, unban: banBack, import: importBack };
 
 /** The way back from an import. Keys with another ban by now keep it. */
-export async function importBack({ state, origin }: Context, listed: ListedChange): Promise<Way> {
+async function importBack({ state, origin }: Context, listed: ListedChange): Promise<Way> {
   const keys = importedIn(listed);
   if (keys === undefined) throw cannot('the log does not have the keys of so large an import');
-  const owners = keys.map(([who]) => ownerOfText(state, who));
+  const owners = keys.map(([who]) => {
+    const owner = ownerIn(state, who);
+    if (!owner) throw cannot('the log has only the hashes of some keys');
+    return owner;
+  });
   const { lefts, elapsed, isBanOf } = await sinceThen(state, listed, owners);
   const own = keys.flatMap(([, forMs, before], i) => {
     if (forMs <= elapsed || !isBanOf(forMs, lefts[i]!)) return [];
@@ -31,7 +37,10 @@ export async function importBack({ state, origin }: Context, listed: ListedChang
         own.map(({ owner }) => owner),
       );
       const changes = own.map((each, i) => ({ ...each, note: earlier[i] ?? NO_NOTE }));
-      const who = own.length === 1 ? keys.find((_, i) => owners[i] === own[0]!.owner)![0] : whoOfMany(listed);
+      const who =
+        own.length === 1
+          ? keys.find((_, i) => owners[i] === own[0]!.owner)![0]
+          : listed.who.slice(0, listed.who.indexOf(':') + 1);
       const unnoted = await state.bans.set(changes, {
         ...{ action: 'unban', who, keys: own.length, forMs: 0, ...note, from: origin, undoes: listed.id },
       });
@@ -41,22 +50,8 @@ export async function importBack({ state, origin }: Context, listed: ListedChang
   };
 }
 
-/** The owner text of several keys of the limiter of a change: without a key. */
-const whoOfMany = ({ who }: ListedChange): string => who.slice(0, who.indexOf(':') + 1);
-
-/** @throws HeadgateError `HEADGATE_CANNOT_UNDO` if the store needs a key of which the log has only the hash */
-function ownerOfText(state: State, who: string): Owner {
-  const owner = ownerIn(state, who);
-  if (!owner) throw cannot('the log has only the hashes of some keys');
-  return owner;
-}
-
 /** The way back from a ban or an unban. */
-export async function banBack(
-  { state, origin }: Context,
-  listed: ListedChange,
-  change: LoggedChange,
-): Promise<Way> {
+async function banBack({ state, origin }: Context, listed: ListedChange, change: LoggedChange): Promise<Way> {
   const owners = await ownersOfChange(state, listed, change);
   const { lefts, elapsed, isBanOf } = await sinceThen(state, listed, owners);
   const expected = listed.action === 'ban' ? listed.forMs - elapsed : 0;
@@ -115,18 +110,16 @@ async function* changesBefore(state: State, id: string): AsyncGenerator<ListedCh
   }
 }
 
-async function ownersOfChange(state: State, { keys }: ListedChange, change: LoggedChange): Promise<Owner[]> {
+async function ownersOfChange(state: State, listed: ListedChange, change: LoggedChange): Promise<Owner[]> {
   const { name, key, network, dimension = DEFAULT_DIMENSION, within } = change;
   if (within !== undefined) throw cannot('the limiter has slotBy. Call limiter.ban or unban with both keys');
   if (network !== undefined && typeof name === 'string') {
     const [subject] = subjectIn(await state.published(), name, typedKey(network, { dimension }));
-    if (subject.keys.length !== keys) throw changed('the limiter makes other keys of the network now');
+    if (subject.keys.length !== listed.keys) throw changed('the limiter makes other keys of the network now');
     return subject.keys.map((each) => state.ownerOf(name, each, dimension));
   }
   if (key === undefined) throw cannot('the log does not have its keys');
-  try {
-    return [state.ownerOf(name, key, dimension)];
-  } catch {
-    throw cannot('the log has only the hash of the key');
-  }
+  const owner = ownerIn(state, listed.who);
+  if (!owner) throw cannot('the log has only the hash of the key');
+  return [owner];
 }

@@ -1,15 +1,15 @@
-import type { Announcement } from '../contract/announcement.js';
-import { compileBan } from '../features/bans/contract/ban-options.js';
-import type { ChangeNote } from '../contract/change-note.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { dimensionsOf } from '../contract/dimensions.js';
-import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
-import { banSummary, strikesIn, type BanSummary, type Strikes } from '../features/bans/saved-ban.js';
-import { wake } from '../limiter/waiting/wake-ups.js';
-import type { JournalEntry, ListedChange } from '../stores/journal.js';
-import { importedIn, isInNetwork, networkIn } from './entry-keys.js';
-import type { FoundKey, Owner } from './owners.js';
-import { hashOnly } from './typed-keys.js';
+import type { Announcement } from '../../contract/announcement.js';
+import { compileBan } from '../../features/bans/contract/ban-options.js';
+import type { ChangeNote } from '../../contract/change-note.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { dimensionsOf } from '../../contract/dimensions.js';
+import type { MaybePromise, PolicySet, Store } from '../../contract/store.js';
+import { banSummary, strikesIn, type BanSummary, type Strikes } from '../../features/bans/saved-ban.js';
+import { wake } from '../../limiter/waiting/wake-ups.js';
+import type { JournalEntry, ListedChange } from '../../stores/journal.js';
+import { importedIn, isInNetwork, networkIn } from '../entry-keys.js';
+import type { FoundKey, Owner } from '../owners.js';
+import { hashOnly } from '../typed-keys.js';
 
 interface BanState extends Strikes {
   /** The remaining time of the ban, ms, or 0 if the key is not banned. */
@@ -62,31 +62,31 @@ interface LocalParts {
 }
 
 /** The bans in memory, in a file, or in a table. */
-export function localBans({ store, announced, timeout, log, now, rowsOf }: LocalParts): BanSource {
+export function localBans(parts: LocalParts): BanSource {
   async function lefts(owners: readonly Owner[]): Promise<number[]> {
-    const time = await now();
-    const rows = await rowsOf(owners);
+    const time = await parts.now();
+    const rows = await parts.rowsOf(owners);
     return rows.map((row) => Math.max(0, (row?.state.bannedUntil ?? 0) - time));
   }
 
   return {
     lefts,
-    notesOf: (owners) => notesIn(log.since(0), owners),
+    notesOf: (owners) => notesIn(parts.log.since(0), owners),
     async stateOf(owner) {
-      const [[bannedForMs = 0], [row], time] = [await lefts([owner]), await rowsOf([owner]), await now()];
-      return { bannedForMs, ...strikesIn(row?.state ?? banSummary([]), time) };
+      const [[bannedForMs = 0], [row]] = [await lefts([owner]), await parts.rowsOf([owner])];
+      return { bannedForMs, ...strikesIn(row?.state ?? banSummary([]), await parts.now()) };
     },
     async set(changes, logged) {
       const started = performance.now();
       const bans = changes.map(async ({ owner: { name, key, by }, duration }) => {
         if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
-        const own = [...announced].find((limiter) => limiter.name === name && limiter.ban)?.ban;
-        const subject = { set: banSet(name, by, timeout, own), key };
-        await store.ban(subject, duration, undefined, false);
+        const own = [...parts.announced].find((limiter) => limiter.name === name && limiter.ban)?.ban;
+        const subject = { set: banSet(name, by, parts.timeout, own), key };
+        await parts.store.ban(subject, duration, undefined, false);
         wake(name, subject);
       });
       await Promise.all(bans);
-      if (logged) await log.add(entryAfter(logged, started));
+      if (logged) await parts.log.add(entryAfter(logged, started));
       return undefined;
     },
   };

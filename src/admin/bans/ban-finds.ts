@@ -1,13 +1,9 @@
-import { NO_NOTE } from '../contract/change-note.js';
-import type { Hash } from '../stores/keys.js';
+import { NO_NOTE } from '../../contract/change-note.js';
 import type { BanSource } from './ban-source.js';
-import { whoseState, type FoundKey, type Whose } from './owners.js';
+import { whoseState, type FoundKey, type Owner, type WhoseKey } from '../owners.js';
 
-/** A ban that is in force. */
-export interface BannedKey extends Whose {
-  /** `banned`. */
+export interface BannedKey extends WhoseKey {
   readonly kind: 'banned';
-  readonly key: string | Hash;
   /** The rest of the ban, ms. */
   readonly bannedForMs: number;
   /** The end of the ban by the clock of this process: ISO 8601. */
@@ -16,6 +12,19 @@ export interface BannedKey extends Whose {
   readonly by: string | null;
   /** The reason of a ban by hand, or `null`. */
   readonly reason: string | null;
+}
+
+/** The bans of keys that a change of other state leaves in force. */
+export interface BansOfKeys {
+  /** The number of keys that are still banned. A reset does not end bans. */
+  readonly banned: number;
+  /** The rest of the longest of these bans, ms, or 0. */
+  readonly bannedForMs: number;
+}
+
+export async function bansAmong(bans: BanSource, owners: readonly Owner[]): Promise<BansOfKeys> {
+  const lefts = (await bans.lefts(owners)).map((left) => (left instanceof Error ? 0 : left));
+  return { banned: lefts.filter((ms) => ms > 0).length, bannedForMs: Math.max(...lefts) };
 }
 
 /** For each state of a ban: the ban in force; or undefined if there are only denials that count; or the error if it cannot be read. */
@@ -31,5 +40,17 @@ export async function bansOf(
     if (bannedForMs === 0) return undefined;
     const bannedUntil = new Date(Date.now() + bannedForMs).toISOString();
     return { kind: 'banned', ...whoseState(owner), bannedForMs, bannedUntil, ...(notes[i] ?? NO_NOTE) };
+  });
+}
+
+/** The rest of each ban, ms. @throws the error of state that cannot be read */
+export async function leftOf(
+  { bans }: { readonly bans: BanSource },
+  owners: readonly Owner[],
+): Promise<number[]> {
+  const lefts = await bans.lefts(owners);
+  return lefts.map((left) => {
+    if (left instanceof Error) throw left;
+    return left;
   });
 }

@@ -1,12 +1,12 @@
 // The limits of other tiers that an override changes, and that an operator should know.
-import { changedPolicy, type PolicyChange } from '../contract/change-policy.js';
-import { compilePolicies, isUnlimited, orUnlimited } from '../contract/compile-policies.js';
-import { canonicalText } from '../contract/policy-text.js';
-import type { CompiledPolicy } from '../contract/policy.js';
-import type { OverrideChange } from '../limiter/overrides/override.js';
+import { changedPolicy, type PolicyChange } from '../../contract/change-policy.js';
+import { compilePolicies, isUnlimited, orUnlimited } from '../../contract/compile-policies.js';
+import { canonicalText } from '../../contract/policy-text.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import type { OverrideChange } from '../../limiter/overrides/override.js';
 import { mayBan } from './override-bans.js';
-import type { Published } from './published.js';
-import type { AdminWarning } from './scope.js';
+import type { Published } from '../published.js';
+import type { AdminWarning } from '../scope.js';
 
 interface Change {
   readonly name: string;

@@ -1,14 +1,14 @@
 // Bans by denials under an override: the bans that the override may cause, and the bans since its start, which outlast the override.
-import { toText } from '../common/duration.js';
-import type { ChangeNote } from '../contract/change-note.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { ownerIn } from './bans.js';
-import type { Context } from './context.js';
-import { isAutomatic, MAX_CHANGES } from '../stores/journal.js';
-import { whoseOf, type Whose } from './owners.js';
-import type { Configuration, Published } from './published.js';
-import type { AdminWarning } from './scope.js';
-import type { Owner, State } from './state.js';
+import { toText } from '../../common/duration.js';
+import type { ChangeNote } from '../../contract/change-note.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { Context } from '../context.js';
+import { isAutomatic, MAX_CHANGES } from '../../stores/journal.js';
+import { ownerIn } from '../logged-keys.js';
+import { whoseOf, type Whose } from '../owners.js';
+import type { Configuration, Published } from '../published.js';
+import type { AdminWarning } from '../scope.js';
+import type { Owner, State } from '../state.js';
 
 /** A key that denials have banned since an override began. */
 export interface BannedSince extends Whose {
@@ -34,7 +34,6 @@ interface Found {
 /** The most listed keys, and the most ends of bans with separate log entries. */
 const MAX_KEYS = 1000;
 
-/** Bans by denials. */
 interface Bans {
   readonly found: readonly Found[];
   /** Whether there may be more, because only the first ones were searched for. */
@@ -107,25 +106,18 @@ export async function endBans(
   found: readonly Found[],
   note: ChangeNote,
 ): Promise<void> {
-  const entry = { action: 'unban', forMs: 0, ...note, from: origin } as const;
   // A joint entry has two bans at least.
   const single = found.length === MAX_KEYS + 1 ? found : found.slice(0, MAX_KEYS);
-  for (const { who, owner, banned } of single)
-    await state.bans.set([{ owner, duration: 0, note }], {
-      ...{ ...entry, who, keys: 1, before: banned.bannedForMs },
+  const groups = [...single.map((each) => [each]), found.slice(single.length)];
+  for (const group of groups.filter(({ length }) => length > 0)) {
+    const { who } = group[0]!;
+    const changes = group.map(({ owner }) => ({ owner, duration: 0, note }));
+    await state.bans.set(changes, {
+      ...{ action: 'unban', forMs: 0, ...note, from: origin, keys: group.length },
+      who: group.length === 1 ? who : who.slice(0, who.indexOf(':') + 1),
+      before: Math.max(...group.map(({ banned }) => banned.bannedForMs)),
     });
-  const others = found.slice(single.length);
-  if (others.length === 0) return;
-  const who = others[0]!.who.slice(0, others[0]!.who.indexOf(':') + 1);
-  await state.bans.set(
-    others.map(({ owner }) => ({ owner, duration: 0, note })),
-    {
-      ...entry,
-      who,
-      keys: others.length,
-      before: Math.max(...others.map(({ banned }) => banned.bannedForMs)),
-    },
-  );
+  }
 }
 
 /** The bans since an override began, in the result of its removal. */

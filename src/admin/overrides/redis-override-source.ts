@@ -1,9 +1,7 @@
 import { overrideIndexKey, ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
-import type { OverrideSource } from '../override-source.js';
-import type { Calls } from './calls.js';
-
-/** The number of records that are read at a time. */
-const BATCH_SIZE = 500;
+import { batches } from '../batches.js';
+import type { OverrideSource } from './override-source.js';
+import type { Calls } from '../redis/calls.js';
 
 /** The time for which an override is still read after its end in the index, ms, because clocks differ. */
 const CLOCK_TOLERANCE_MS = 60_000;
@@ -16,8 +14,7 @@ export function redisOverrides(calls: Calls): OverrideSource {
     owners: async () => ownersSince(await calls.now()),
     async *records(isWanted) {
       const wanted = (await ownersSince((await calls.now()) - CLOCK_TOLERANCE_MS)).filter(isWanted);
-      for (let at = 0; at < wanted.length; at += BATCH_SIZE) {
-        const some = wanted.slice(at, at + BATCH_SIZE);
+      for (const some of batches(wanted)) {
         const records = await Promise.all(some.map(recordOf));
         yield* some.map((owner, i) => [owner, records[i]] as const);
       }

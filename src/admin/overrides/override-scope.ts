@@ -1,21 +1,20 @@
 // Wishes for overrides, and the limiters and policies that an override can change.
-import { HeadgateError } from '../common/errors.js';
-import { checkBoolean, checkShape } from '../common/validate.js';
-import { compilePolicies } from '../contract/compile-policies.js';
-import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
-import type { Policy } from '../contract/policy.js';
-import type { Limiter } from '../limiter/limiter.js';
-import type { OverrideChange, OverrideNote } from '../limiter/overrides/override.js';
-import { warnOfSpans } from '../limiter/overrides/override-writer.js';
-import { limiterOn } from './limiters.js';
-import { policiesBy } from './limits.js';
-import type { Published } from './published.js';
-import { checkKeys, subjectIn, unknownScope, type AdminWarning } from './scope.js';
-import type { State } from './state.js';
-import { soleKey, typedKey, wrongArgument, type KeyOptions } from './typed-keys.js';
-import type { OverrideFields } from './unlogged.js';
+import type { OverrideFields } from './override-source.js';
+import { HeadgateError } from '../../common/errors.js';
+import { checkBoolean, checkShape } from '../../common/validate.js';
+import { compilePolicies } from '../../contract/compile-policies.js';
+import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
+import type { Policy } from '../../contract/policy.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import type { OverrideChange, OverrideNote } from '../../limiter/overrides/override.js';
+import { warnOfSpans } from '../../limiter/overrides/override-writer.js';
+import { limiterOn } from '../limiters.js';
+import { policiesBy, policiesOf } from '../limits.js';
+import type { Published } from '../published.js';
+import { checkKeys, subjectIn, unknownScope, type AdminWarning } from '../scope.js';
+import type { State } from '../state.js';
+import { soleKey, typedKey, wrongArgument, type KeyOptions } from '../typed-keys.js';
 
-/** One of several changes. */
 export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNote {
   /** The key, or `undefined` for all keys of the limiter. */
   readonly key: string | undefined;
@@ -25,10 +24,37 @@ export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNot
   readonly unban?: boolean | undefined;
 }
 
+/** A change with the limiter's key for the typed key. */
+export interface Found {
+  readonly wish: OverrideWish;
+  readonly key: string | undefined;
+  readonly dimension: string;
+  readonly doubt: AdminWarning | undefined;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT`, or `HEADGATE_INVALID_OPTION` if the limiter would refuse the change */
+export function checkedWish(
+  published: Published,
+  limiter: Limiter,
+  wish: OverrideWish,
+  options: Omit<KeyOptions, 'dimension'>,
+): Found {
+  checkFields(wish);
+  const found = inScope(published, limiter.name, wish, options);
+  const { change } = wish;
+  if (change === undefined) return found;
+  // Of a limiter with unknown policies, each policy of the change is checked separately.
+  if (!published.scopes.has(limiter.name)) checkTexts(change);
+  const note = noteOfWish(wish);
+  limiter.overrides.check(keyFor(found), change, note);
+  warnOfSpans(change, note);
+  return found;
+}
+
 const WISH_FIELDS = ['key', 'change', 'dimension', 'by', 'reason', 'for', 'until', 'unban'];
 
 /** Refuses a missing key or change, because `undefined` stands for all keys and for a removal, and a key of several dimensions. */
-export function checkWish(wish: OverrideWish): void {
+function checkFields(wish: OverrideWish): void {
   checkShape('overrideMany', wish, WISH_FIELDS);
   checkBoolean('unban', wish.unban, false);
   for (const [field, meaning] of [
@@ -44,16 +70,7 @@ export function checkWish(wish: OverrideWish): void {
   );
 }
 
-/** A change with the limiter's key for the typed key. */
-export interface Found {
-  readonly wish: OverrideWish;
-  readonly key: string | undefined;
-  readonly dimension: string;
-  readonly doubt: AdminWarning | undefined;
-}
-
-/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
-export function inScope(
+function inScope(
   published: Published,
   name: string,
   wish: OverrideWish,
@@ -63,11 +80,10 @@ export function inScope(
   checkKeys(published, name, dimension);
   if (wish.key === undefined) return { wish, key: undefined, dimension, doubt: undefined };
   const limits = published.limitsOf(name);
-  const policies = limits ? [...limits.policies, ...[...limits.tiers.values()].flat()] : [];
+  const policies = limits ? policiesOf(limits) : [];
   checkNoTenant(dimension, policies);
   const own = policiesBy(dimension, policies);
-  const typed = typedKey(wish.key, { ...options, dimension });
-  const [subject, doubt] = subjectIn(published, name, typed);
+  const [subject, doubt] = subjectIn(published, name, typedKey(wish.key, { ...options, dimension }));
   // An override that no request meets would look like one in force.
   if (
     doubt?.code === 'UNLIKELY_KEY' &&
@@ -81,13 +97,10 @@ export function inScope(
   return { wish, key: soleKey(subject), dimension, doubt };
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter would refuse the change */
-export function check(limiter: Limiter, { wish, ...whose }: Found, isKnown: boolean): void {
-  const { change, dimension: _, key: __, unban: ___, ...note } = wish;
-  if (change === undefined) return;
-  if (!isKnown) checkTexts(change);
-  limiter.overrides.check(keyFor(whose), change, note);
-  warnOfSpans(change, note);
+/** The duration, the operator and the reason of a wish. */
+export function noteOfWish(wish: OverrideWish): OverrideNote {
+  const { change: _, dimension: __, key: ___, unban: ____, ...note } = wish;
+  return note;
 }
 
 export function keyFor({ key, dimension }: Pick<Found, 'key' | 'dimension'>): Key | undefined {
@@ -110,7 +123,6 @@ function checkNoTenant(dimension: string, policies: readonly Policy[]): void {
   );
 }
 
-/** Checks each policy separately, if the limiter's policies are unknown. */
 function checkTexts(change: OverrideChange): void {
   const texts: unknown[] =
     typeof change === 'string' ? [change] : 'tier' in change ? [] : Object.values(change);

@@ -1,6 +1,6 @@
-import { HeadgateError } from '../common/errors.js';
-import { dimensionsOfBans, type Published } from './published.js';
-import { checkKeys, MAX_NAMED, unknownScope, type AdminWarning } from './scope.js';
+import { HeadgateError } from '../../common/errors.js';
+import { dimensionsOfBans, type Published } from '../published.js';
+import { checkKeys, MAX_NAMED, unknownScope, type AdminWarning } from '../scope.js';
 
 /** The reason why a ban in a scope would have no effect, or `undefined`. */
 export function cannotBan(published: Published, name: string, dimension: string): AdminWarning | undefined {

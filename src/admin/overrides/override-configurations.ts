@@ -1,12 +1,12 @@
 // Overrides while the processes of a limiter have different policies, such as during a deployment.
-import { HeadgateError, show, withoutPage } from '../common/errors.js';
-import type { Limiter } from '../limiter/limiter.js';
-import { reasonOf } from './redis/calls.js';
-import { limiterOn, withLimiter } from './limiters.js';
+import { HeadgateError, show, withoutPage } from '../../common/errors.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import { reasonOf } from '../redis/calls.js';
+import { limiterOn, withLimiter } from '../limiters.js';
 import { keyFor, limiterFor, type Found } from './override-scope.js';
-import type { Configuration, Published } from './published.js';
-import type { AdminWarning } from './scope.js';
-import type { State } from './state.js';
+import type { Configuration, Published } from '../published.js';
+import type { AdminWarning } from '../scope.js';
+import type { State } from '../state.js';
 
 /** A configuration of a limiter, apart from the most common one. */
 interface Other {
