@@ -18,7 +18,9 @@ import { firstOf } from './first.js';
 import type { Show } from './hidden.js';
 import { Ends, type DeniedKey } from './ends.js';
 import { Judges } from './judges.js';
+import { refuse } from './input.js';
 import type { CountedSlots } from './near.js';
+import type { Sampled } from './searches.js';
 
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
@@ -169,6 +171,15 @@ export class Now {
   async hasTenants(name: string): Promise<boolean> {
     const found = (await this.#limiters.get()).find((each) => each.name === name);
     return found?.traits.sharesLimits ?? false;
+  }
+
+  /** The keys to sample of a limiter. Of a limiter with tiers, they are judged by one. An invented tier would be searched for. */
+  async sampledIn(name: string, tier: string | undefined): Promise<Sampled> {
+    const [most] = (await this.#limiters.get()).find((each) => each.name === name)?.configurations ?? [];
+    const { policies = [], tiers = {} } = most ?? {};
+    if (tier === undefined || Object.keys(tiers).length === 0) return { name };
+    if (tier === '') return policies.length > 0 ? { name, policies } : { name };
+    return Object.hasOwn(tiers, tier) ? { name, tier } : refuse('tier: the limiter has no such tier.', 404);
   }
 
   /** Makes the next reading show a change that was made just now. */

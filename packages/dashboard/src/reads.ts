@@ -227,11 +227,15 @@ export class Reads {
     };
   }
 
-  /** A sample of the keys of a policy, the same for all viewers, with their rest of it, the smallest first. */
+  /**
+   * A sample of the keys of a policy, the same for all viewers, with their rest of it, the smallest first. A limiter with tiers judges all keys
+   * by one of them, or, with an empty tier, as requests without one.
+   */
   async sample(body: Body): Promise<object> {
-    const [name, tier] = [text(body, 'name'), optional(body, 'tier', text)];
+    const [name, tier] = [text(body, 'name'), optional(body, 'tier', (from, field) => String(from[field]))];
     await this.#checkName(name);
-    return this.#searches.sample(name, tier, text(body, 'policy'));
+    const sampled = await this.#now.sampledIn(name, tier);
+    return this.#searches.sample(sampled, text(body, 'policy'));
   }
 
   /** Refuses invented names, for each of which the store would be searched. */
