@@ -14,6 +14,7 @@ import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 import { timesLeft, type Judged } from './judges.js';
 import { KeyQuestions } from './key-questions.js';
+import { NearAll, type NearOfAll } from './near-all.js';
 import { Near } from './near.js';
 import type { Now } from './now.js';
 import { Searches, type Denied } from './searches.js';
@@ -69,6 +70,7 @@ export class Reads {
   readonly #uses: CachedByName<object>;
   readonly #spans: Readonly<Record<(typeof SPANS)[number], Cached<object>>>;
   readonly #near: Near;
+  readonly #nearAll: NearAll;
   readonly #searches: Searches;
   readonly #questions: KeyQuestions;
   readonly #logs = new Answers<LoggedChange[]>(LOG_MS, new Turns(MAX_LOGS_WAITING));
@@ -89,6 +91,7 @@ export class Reads {
     };
     this.#searches = new Searches(admin, show);
     this.#questions = new KeyQuestions(admin, show);
+    this.#nearAll = new NearAll(admin, this.#searches, show);
     this.#near = new Near(this.#searches, show, (name) => now.slotsOf(name));
   }
 
@@ -133,6 +136,7 @@ export class Reads {
     this.#denied.expire();
     this.#logs.expire();
     this.#questions.expire();
+    this.#nearAll.expire();
   }
 
   async #readLists(name: string): Promise<Lists> {
@@ -179,6 +183,11 @@ export class Reads {
     await this.#checkName(name);
     const { at, ...found } = await this.#near.of(name);
     return { ...found, ageMs: Date.now() - at };
+  }
+
+  /** The keys of all limiters that have used 80 % of a limit. */
+  nearAll(): Promise<NearOfAll> {
+    return this.#nearAll.read();
   }
 
   /** The changes, read one after the other, because a rare name reads the whole log. */

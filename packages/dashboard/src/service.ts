@@ -97,7 +97,7 @@ export class Service {
         case '/api/denied':
           return json(await this.#reads.denied(nameIn(query)));
         case '/api/near':
-          return json(await this.#reads.near(nameIn(query)));
+          return json(await (query.has('name') ? this.#reads.near(nameIn(query)) : this.#reads.nearAll()));
         case '/api/use':
           return json(await this.#reads.use(nameIn(query)));
         case '/api/history':

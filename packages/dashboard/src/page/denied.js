@@ -84,7 +84,7 @@ export const withAction = (action, subject) => subject && { action, ...subject }
 /** @param {any} props */
 export function Keys({ rows, row, overrides }) {
   const { name } = row;
-  const { shown, more } = useFold(rows, 4);
+  const { shown, more } = useFold(rows, 4, 8);
   const most = Math.max(...rows.map((/** @type {any} */ key) => key.denied + key.admitted));
   return html`<table class="keys">
       <thead>

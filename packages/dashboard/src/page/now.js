@@ -15,6 +15,7 @@ import {
   whyUncounted,
 } from './parts.js';
 import { BusyKeys, DeniedKeys } from './all-keys.js';
+import { NearOfAll } from './near.js';
 import { PastOutages } from './outage.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
@@ -135,7 +136,9 @@ export function NowScreen() {
               </table>`
         }
         ${sorted.length > shown && html`<button type="button" class="more" onClick=${() => setShown(shown + MORE)}>Show ${Math.min(MORE, sorted.length - shown)} more of ${count(sorted.length - shown)}</button>`}
-        <${DeniedKeys} rows=${parts.denied ?? []} /><${BusyKeys} rows=${parts.busy ?? []} />
+        <${DeniedKeys}
+          rows=${parts.denied ?? []}
+        />${rows.length > 0 && html`<${NearOfAll} isOld=${isOld} />`}<${BusyKeys} rows=${parts.busy ?? []} />
         ${me && html`<p class="quiet transfers">Of all limiters: <${Transfer} kind="bans" what=" bans" /><${Transfer} kind="overrides" what=" overrides" /></p>`}
       </section>
       <${Latest} rows=${parts.changes ?? []} isUnknown=${isEmpty} loss=${parts.store?.loss} />

@@ -77,8 +77,8 @@ export function Problem({ text }) {
 
 const phone = matchMedia('(max-width: 820px)');
 
-/** The first items on a phone, with a button for the others. On wide screens, all. @param {any[]} items @param {number} few */
-export function useFold(items, few) {
+/** The first items, with a button for the others. @param {any[]} items @param {number} few on a phone @param {number} [many] on a wide screen; all by default */
+export function useFold(items, few, many = Infinity) {
   const [isNarrow, setNarrow] = useState(phone.matches);
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
@@ -86,11 +86,12 @@ export function useFold(items, few) {
     phone.addEventListener('change', listener);
     return () => phone.removeEventListener('change', listener);
   }, []);
-  if (isOpen || !isNarrow || items.length <= few + 1) return { shown: items, more: '' };
+  const most = isNarrow ? few : many;
+  if (isOpen || items.length <= most + 1) return { shown: items, more: '' };
   const more = html`<button type="button" class="more" onClick=${() => setOpen(true)}>
-    Show ${items.length - few} more
+    Show ${items.length - most} more
   </button>`;
-  return { shown: items.slice(0, few), more };
+  return { shown: items.slice(0, most), more };
 }
 
 /** A sentence with a command line, if there is one for the store. @param {string} command @param {string} before @param {string} after */

@@ -77,7 +77,7 @@ function whyNotKnown({ rest }) {
  */
 const useOf = (part, isNow, use, sample) =>
   isNow
-    ? { counts: sample?.count > 0 ? sample.use : undefined, units: sample?.used ?? 0 }
+    ? { counts: use && sample?.count > 0 ? sample.use : undefined, units: sample?.used ?? 0 }
     : { counts: use?.use[part.name], units: use?.units[part.name] ?? 0 };
 
 /** @param {any} props */

@@ -175,7 +175,7 @@ describe('limiters with tiers on the page', function () {
     await slider.fill('50');
     await page.locator('.verdict-line', { hasText: /A limit of 50 in tier pro would deny now/ }).waitFor();
     expect(await page.locator('.verdict-line').innerText()).to.contain('(1 of 3)');
-    expect(await page.locator('.over').innerText()).to.equal('big 90');
+    expect(await page.locator('ul.over').innerText()).to.equal('big 90');
     await page.getByRole('button', { name: 'day in tier free' }).click();
     await page.getByText('Judged in tier free: the use now of 1 key that may be in tier free').waitFor();
     expect(await page.locator('main').innerText()).to.contain(
