@@ -31,7 +31,7 @@ export { banCauseOf, type KeyView, type ProcessQueue, type SlotUse } from './adm
 export type { KeyViewOptions } from './admin/key.js';
 export type { OtherDenial } from './admin/denied-now.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
-export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
+export { CHANGE_ACTIONS, type ImportedKey, type LoggedChange, type LogOptions } from './admin/log.js';
 export { kindOfHash, type Hash, type Whose } from './admin/owners.js';
 export type {
   OverrideAllOptions,
@@ -71,6 +71,7 @@ export type { KeySearch, KeysOptions, LimitedOptions, LimitersView, LimiterView 
 export type { AppliedOverride, OverrideCounts } from './admin/override-views.js';
 export { USE_LEVELS } from './stores/counts/use-histogram.js';
 // Helpers for programs that present all of this to people.
+export { isInNetwork } from './admin/entry-keys.js';
 export { exactMilliseconds, MAX_DURATION_MS, toText } from './common/duration.js';
 export { withoutPage } from './common/errors.js';
 export { printable, printableJson, printableLines } from './common/printable.js';

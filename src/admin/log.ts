@@ -3,13 +3,19 @@ import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import { checkName, type Context, type NameFilter } from './context.js';
-import { networkIn } from './entry-keys.js';
+import { importedIn, networkIn } from './entry-keys.js';
 import { changesOf } from './logged-keys.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { State } from './state.js';
 
 /** The kinds of logged changes. */
 export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', 'reset', 'configure'] as const;
+
+/** A key that an import banned. */
+export interface ImportedKey extends Omit<Whose, 'name'> {
+  /** The length of its ban, ms. */
+  readonly forMs: number;
+}
 
 /** A logged change. */
 export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> {
@@ -20,6 +26,8 @@ export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> 
   readonly name: Whose['name'];
   /** The network whose keys were changed together. */
   readonly network?: string;
+  /** The keys of an import, with `withKeys`. Absent if there are too many for the log. */
+  readonly imported?: readonly ImportedKey[];
   /** The id of the change that undid this one. Absent if the undo was undone, too. */
   readonly undoneBy?: string;
 }
@@ -34,12 +42,14 @@ export interface LogOptions extends NameFilter {
   by?: string | undefined;
   /** The kinds of changes. @default all */
   actions?: readonly JournalEntry['action'][] | undefined;
+  /** Whether imports have their keys: `imported`. @default false */
+  withKeys?: boolean | undefined;
 }
 
 export function logFunctions({ state }: Context) {
   async function* log(options: LogOptions = {}): AsyncGenerator<LoggedChange> {
-    checkShape('log', options, ['since', 'name', 'actions', 'key', 'by']);
-    const { name, key, by, actions = CHANGE_ACTIONS } = options;
+    checkShape('log', options, ['since', 'name', 'actions', 'key', 'by', 'withKeys']);
+    const { name, key, by, actions = CHANGE_ACTIONS, withKeys = false } = options;
     if (name !== undefined) checkName(name);
     if (!Array.isArray(actions))
       throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
@@ -51,7 +61,14 @@ export function logFunctions({ state }: Context) {
       if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
       const shown = shownChange(change, name);
       const own = shown && ofKey ? ofKey(change) : {};
-      if (shown && own) yield { ...shown, ...own, ...(undoneBy !== undefined && { undoneBy }) };
+      const imported = withKeys ? importedKeys(change) : undefined;
+      if (shown && own)
+        yield {
+          ...shown,
+          ...own,
+          ...(imported && { imported }),
+          ...(undoneBy !== undefined && { undoneBy }),
+        };
     }
   }
 
@@ -81,6 +98,15 @@ export function shownChange(
   // The keys of an import are many, and only for its undo.
   const { after: __, ...rest } = change;
   return shown && { at: new Date(at), ...shown, ...rest };
+}
+
+function importedKeys(change: ListedChange): ImportedKey[] | undefined {
+  return importedIn(change)?.flatMap(([who, forMs]) => {
+    const found = whoseOf(who, undefined);
+    if (found?.key === undefined) return [];
+    const { name: _, ...whose } = found;
+    return [{ ...whose, forMs }];
+  });
 }
 
 /** The limiter and the key, or the network. Undefined for other limiters than the wanted one. */

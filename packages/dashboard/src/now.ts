@@ -99,7 +99,7 @@ export class Now {
     this.#loss = new Cached(LIMITERS_MS, () => admin.loss().catch(() => null), now);
     this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
     const latest = async (): Promise<ChangeRow[]> =>
-      (await firstOf(admin.log(), LATEST)).map((change) => changeRow(change, show));
+      (await firstOf(admin.log({ withKeys: true }), LATEST)).map((change) => changeRow(change, show));
     this.#changes = new Cached(CHANGES_MS, latest, now);
   }
 

@@ -104,6 +104,8 @@ export class Service {
           return json(await this.#reads.history(query));
         case '/api/log':
           return json(await this.#reads.log(query, visitorOf(asked.request)));
+        case '/api/imported':
+          return json(await this.#reads.imported(query, visitorOf(asked.request)));
         case '/api/export':
           return await this.#export(asked, query);
         default:

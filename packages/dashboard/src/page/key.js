@@ -14,6 +14,7 @@ import {
   keyText,
   limitsText,
   many,
+  originText,
   otherDenial,
   percent,
   printable,
@@ -101,8 +102,7 @@ function Answers({ of, by }) {
                 (/** @type {any} */ row) =>
                   html`<li>
                     <p>
-                      <b>${authorOf(row)}</b> ${verbOf(row)}
-                      ${row.key === undefined && row.network === undefined ? 'all keys' : 'it'} in
+                      <b>${authorOf(row)}</b> ${verbOf(row)} ${objectText(row, of)} in
                       ${printable(row.name)}${undoText(row)}
                       <span class="effect">${effectOf(row)}</span>
                     </p>
@@ -113,6 +113,13 @@ function Answers({ of, by }) {
             </ol>`
       }
     </section>`;
+}
+
+/** The object of a change of a key: the key itself, its network, or an import with it. @param {any} row @param {string} of @returns {string} */
+function objectText({ action, key, network, keys }, of) {
+  if (action === 'import') return keys === 1 ? 'it' : `it and ${many(keys - 1, 'other key')}`;
+  if (network !== undefined && network !== of) return `its network ${keyText(network)}`;
+  return key === undefined && network === undefined ? 'all keys' : 'it';
 }
 
 /** All answers in a sentence. @param {any} props */
@@ -252,7 +259,7 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
       </p>
     </header>
     ${view.key !== typed && html`<p class="quiet">The limiter's key: <code>${shortened(printable(view.key), 120)}</code></p>`}
-    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : view.banCause ? ` by denials: ${printable(view.banCause)}` : ' by denials or the program'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
+    ${bannedForMs > 0 && html`<p>Banned, <b>${span(bannedForMs)}</b> left, ${originText(view.banOrigin ?? { by: view.bannedBy, reason: view.banReason }, row?.banRule)}</p>`}
     ${override && html`<p>Override${override.all ? ' of all keys' : ''}${override.by ? html` by <b>${printable(override.by)}</b>` : ''}: <code>${limitsText(override.change)}</code>${override.until ? `, ${span(new Date(override.until).getTime() - Date.now())} left` : ''}${override.reason ? html`: ${printable(override.reason)}` : ''}</p>`}
     ${policies.map((/** @type {any} */ policy) => {
       const { limit } = policy;

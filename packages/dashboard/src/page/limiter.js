@@ -12,7 +12,7 @@ import { Queues, Slots } from './slots.js';
 import { get, useAnswer } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
-import { causeText, count, limitsText, many, percent, printable, rate, span } from './text.js';
+import { causeText, count, limitsText, many, originText, percent, printable, rate, span } from './text.js';
 
 /** The sign for nothing, which keeps the eye on the numbers. */
 const None = html`<span class="quiet"
@@ -170,8 +170,7 @@ function Details({ row }) {
                         html`<li>
                           <div>
                             <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
-                              >${span(ban.bannedForMs)}
-                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials or the program'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
+                              >${span(ban.bannedForMs)} left, ${originText(ban, row.banRule)}</span
                             >
                           </div>
                           <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />

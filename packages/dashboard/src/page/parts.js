@@ -1,9 +1,9 @@
 // Small parts of several screens.
 import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous, shellWord } from './command.js';
-import { app, openChange } from './state.js';
+import { app, get, openChange } from './state.js';
 import { atTime, fullTimeOf } from './zone.js';
-import { ago, causeText, keyText, limitsText, printable, shortened, span } from './text.js';
+import { ago, causeText, count, keyText, limitsText, many, printable, shortened, span } from './text.js';
 import { canUndo } from './undo.js';
 
 /** A key, short in tables, with the whole text as its title. @param {any} props */
@@ -199,6 +199,30 @@ export function Undo({ row, rows }) {
 /** The key, the keys or the network of a logged change. @param {any} props */
 export function Subject({ row }) {
   if (row.keys === 0) return html`<code>${keyText(row.name)}</code>`;
-  if (row.keys === 1) return html`<${Key} of=${row.key} dimension=${row.dimension} />`;
+  if (row.keys === 1 && row.action !== 'import')
+    return html`<${Key} of=${row.key} dimension=${row.dimension} />`;
+  if (row.action === 'import') return html`<${ImportedKeys} row=${row} />`;
   return html`<code>${row.network === undefined ? `${row.keys} keys` : keyText(row.network)}</code>`;
+}
+
+/** The first keys of an import, and on request all. @param {any} props */
+function ImportedKeys({ row: { id, keys, imported } }) {
+  const [all, setAll] = useState(/** @type {any} */ (undefined));
+  if (!imported)
+    return html`<code>${many(keys, 'key')}</code> <span class="quiet">too many for the log to name</span>`;
+  const left = keys - imported.length;
+  const read = () =>
+    get(`api/imported?id=${encodeURIComponent(id)}`).then(
+      (answer) => setAll(answer.keys),
+      (error) => setAll(error.message),
+    );
+  const shown = Array.isArray(all) ? all : imported;
+  return html`<span class="imported"
+    ><b>${many(keys, 'key')}</b>${': '}
+    ${shown.map((/** @type {any} */ each, /** @type {number} */ i) => html`${i > 0 ? ', ' : ''}<${Key} of=${each.key} dimension=${each.dimension} />`)}${
+      left > 0 &&
+      !Array.isArray(all) &&
+      html` <button type="button" class="small ghost" onClick=${read}>and ${count(left)} more</button>`
+    }${typeof all === 'string' && html`<${Problem} text=${all} />`}</span
+  >`;
 }

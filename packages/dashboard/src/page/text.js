@@ -133,3 +133,16 @@ export function otherDenial(views) {
     : `another key: ${causeText({ name: reason, isReason: true })}`;
   return `Its own limits admit it, but in ${printable(name)} its requests are denied by ${cause}${by}`;
 }
+
+/** The origin of a ban, in words: its operator, denials, or the program. @param {any} ban @param {string | null} [rule] the denials after which the limiter bans */
+export function originText({ by, from, reason }, rule) {
+  const why = reason ? `: ${printable(reason)}` : '';
+  if (by) return `by ${printable(by)}${why}`;
+  if (from === 'denials')
+    return `automatic, after ${rule ? rule.replace(/, for .*/, '') : 'denials'}${why.replace(': denied by policy', ' by')}`;
+  if (from === 'program') return `by the program, without a name${why}`;
+  if (from || reason) return `by somebody without a name${why}`;
+  return rule
+    ? `automatic, after ${rule.replace(/, for .*/, '')}, or by the program: the log no longer has it`
+    : 'by the program: this limiter does not ban by denials';
+}
