@@ -278,10 +278,12 @@ export class Reads {
 
 async function linesOf(admin: Admin, span: HistoryOptions): Promise<object> {
   const { minutes, limiters } = await admin.history(span);
-  const sparks = limiters.map(({ name, admitted, denied, degraded }): [string, object] => [
-    `spark ${name}`,
-    { admitted, denied, degraded, near: 0 },
-  ]);
+  const sparks = limiters.map(
+    ({ name, admitted, denied, degraded, unreachable, unanswered }): [string, object] => [
+      `spark ${name}`,
+      { admitted, denied, degraded, unreachable, unanswered, near: 0 },
+    ],
+  );
   return { minutes, ...(Object.fromEntries(sparks) as Record<string, object>) };
 }
 

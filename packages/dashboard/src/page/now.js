@@ -52,7 +52,10 @@ function wholeSpark(parts) {
     minutes.map((/** @type {number} */ _, /** @type {number} */ i) =>
       sparks.reduce((total, spark) => total + (spark[column][i] ?? 0), 0),
     );
-  return { admitted: sum('admitted'), denied: sum('denied'), degraded: sum('degraded') };
+  return {
+    ...{ admitted: sum('admitted'), denied: sum('denied'), degraded: sum('degraded') },
+    ...{ unreachable: sum('unreachable'), unanswered: sum('unanswered') },
+  };
 }
 
 export function NowScreen() {
@@ -218,7 +221,7 @@ function Summary({ parts, rows }) {
       </p>
       ${sick.length > 0 && html`<p class="quiet"><b>${many(sick.length, 'process')}</b> ${sick.length === 1 ? 'sees' : 'see'} it as ${sick[0].health.state}</p>`}
       ${degraded > 0 && html`<p class="warn">${rate(degraded)}/s decided without it</p>`}
-      <${PastOutages} minutes=${parts.minutes} degraded=${whole.degraded} />
+      <${PastOutages} minutes=${parts.minutes} counts=${whole} />
     </section>
     ${memory.map((/** @type {any} */ server) => html`<${Memory} server=${server} />`)}
   </div>`;
