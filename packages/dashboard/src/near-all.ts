@@ -92,10 +92,10 @@ class Round {
     const timer = setTimeout(() => this.#stop.abort(), SLICE_MS);
     try {
       while (this.search.checked - before < SLICE_KEYS) {
-        const { done, value } = await this.#finds.next();
-        this.isDone = done === true;
+        const next = await this.#finds.next();
+        this.isDone = next.done === true;
         if (this.isDone) break;
-        const find = value as KeyVerdictFind;
+        const find = next.value as KeyVerdictFind;
         if (find.kind === 'admitted' || (find.kind === 'limited' && find.likely)) take(find);
       }
     } finally {

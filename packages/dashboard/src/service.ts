@@ -22,6 +22,7 @@ import { eventStream } from './stream.js';
 import { exportedLines, importLines, previewLines } from './transfers.js';
 import { undo } from './undos.js';
 import { visitorOf } from './visitors.js';
+import { onPage } from './words.js';
 
 /** The time between two readings of the state while somebody watches, ms. */
 const POLL_MS = 2_000;
@@ -218,7 +219,7 @@ async function answered<T>(answer: () => Promise<T>): Promise<T | Response> {
     if (!(error instanceof HeadgateError)) throw error;
     const { code, message } = error;
     const isOfStore = code.startsWith('HEADGATE_STORE');
-    return json({ error: causeIn(message), code }, isOfStore ? 503 : 400);
+    return json({ error: isOfStore ? causeIn(message) : onPage(message), code }, isOfStore ? 503 : 400);
   }
 }
 

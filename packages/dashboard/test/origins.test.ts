@@ -133,13 +133,13 @@ describe('the origin of a ban', () => {
     expect(originOf(whose, [change({ action: 'unban' }), denied])).to.equal(null);
     expect(originOf(whose, [change({ key: 'other' }), change({ dimension: 'account' })])).to.equal(null);
     expect(
-      isOfKey(change({ key: { hash: 'a' } } as never), { name: 'api', key: { hash: 'a' } as never }),
+      isOfKey(change({ key: { hash: 'a' } }), { name: 'api', key: { hash: 'a' } }),
     ).to.equal(true);
   });
 
   it('is a text that an operator understands at night', () => {
     const rule = '5 denials in 10m, for 15m';
-    const text = (ban: object, of: string | null = rule) => originText(ban as never, of);
+    const text = (ban: object, of: string | null = rule) => originText(ban, of);
     expect(text({ by: 'ada', reason: 'INC-7' })).to.equal('by ada: INC-7');
     expect(text({ by: null, from: 'denials', reason: 'denied by policy day' })).to.equal(
       'automatic, after 5 denials in 10m by day',

@@ -202,7 +202,8 @@ export function Subject({ row }) {
   if (row.keys === 1 && row.action !== 'import')
     return html`<${Key} of=${row.key} dimension=${row.dimension} />`;
   if (row.action === 'import') return html`<${ImportedKeys} row=${row} />`;
-  return html`<code>${row.network === undefined ? `${row.keys} keys` : keyText(row.network)}</code>`;
+  if (row.network === undefined) return html`<code>${many(row.keys, 'key')}</code>`;
+  return html`<${Key} of=${row.network} />`;
 }
 
 /** The first keys of an import, and on request all. @param {any} props */

@@ -110,16 +110,23 @@ export function limitsText(change) {
   if (change === undefined || change === null) return '';
   if (typeof change === 'string') return printable(change);
   if (typeof change === 'number') return span(change);
-  if (Array.isArray(change)) return printable(change.join(', '));
+  if (Array.isArray(change)) return change.map(limitsText).join(', ');
   if (typeof change !== 'object') return printable(String(change));
   if (typeof change.tier === 'string' && Object.keys(change).length === 1)
     return `tier ${printable(change.tier)}`;
-  if (Array.isArray(change.policies)) return printable(change.policies.join(', '));
-  const entries = Object.entries(change).map(([name, value]) => {
-    const text = value === false ? 'off' : typeof value === 'object' ? limitsText(value) : String(value);
-    return `${name} ${text}`;
-  });
-  return printable(entries.join(', '));
+  if (Array.isArray(change.policies)) return limitsText(change.policies);
+  return Object.entries(change).map(fieldText).join(', ');
+}
+
+/** The fields of a change that are lengths of time. */
+const TIMES = ['window', 'lease', 'maxDelay'];
+
+/** A policy with its limit, or a field of a change. @param {[name: string, value: any]} field */
+function fieldText([name, value]) {
+  const shown = printable(name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`));
+  if (value === false) return `${shown} off`;
+  if (typeof value === 'number') return `${shown} ${TIMES.includes(name) ? span(value) : count(value)}`;
+  return `${TIMES.includes(name) ? shown : printable(name)} ${limitsText(value)}`;
 }
 
 /** The denials because of another key of the same requests, as text. @param {any[]} views @returns {string | undefined} */
