@@ -1,4 +1,5 @@
 import { type Admin, type ResetOptions, type ResetResult } from 'headgate/admin';
+import { onPage } from './words.js';
 
 /** A limiter that forgets the charges of a key. */
 export interface Place {

@@ -44,7 +44,7 @@ const WORDS: readonly (readonly [part: RegExp, words: string])[] = [
     'The limiter has no policy named $1. Its policies are: $2.',
   ],
   [/^override: ("[^"]*") is not valid\. (?=The limiter has several policies)/, '$1 is not a limit. '],
-  [/^(?:tier: )?the /, 'The '],
+  [/^(?:tier: )?the limiter/, 'The limiter'],
   [/Create it with (overrides: true|ban: \{\})\./, 'Its program can change that: `$1`.'],
   [
     /^Expected property name.*|^Unexpected (?:token|end).*|.* in JSON at position \d+.*$/,

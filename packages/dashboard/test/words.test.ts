@@ -87,7 +87,7 @@ describe('a message of the page', () => {
     });
 
   it('has spans in place of long times in milliseconds, and invalid JSON in words', () => {
-    expect(onPage('the window of 3600000 ms is longer.')).to.equal('The window of 60 min is longer.');
+    expect(onPage('the window of 3600000 ms is longer.')).to.equal('the window of 60 min is longer.');
     for (const text of ['{bad', '']) {
       let message = '';
       try {

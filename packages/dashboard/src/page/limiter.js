@@ -72,7 +72,7 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
         ${unknown || (rates.denied === 0 ? NoneCounted : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`)}
       </td>
       <td class="number" data-label="Near limit">
-        ${unknown || (near > 0 ? html`<span class="nowrap">${count(near)}<span class="quiet">/min</span></span>` : hasLongWindow(row) ? html`<span class="quiet" title="No key has risen to 70 % in the last 5 minutes. Keys that rose before are above 80 % in the row">none new</span>` : None)}
+        ${unknown || (near > 0 ? html`<span class="nowrap">${count(near)}<span class="quiet">/min</span></span>` : hasLongWindow(row) ? html`<span class="quiet" title="No key has risen to 70 % in the last 5 minutes. Keys that rose before are in the list above 80 %">none new</span>` : None)}
       </td>
       <td data-label="Waiting" class=${queue.length === 0 ? 'spare' : ''}>
         ${unknown || (queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`))}

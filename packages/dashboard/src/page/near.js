@@ -2,6 +2,7 @@
 import { Bar } from './charts.js';
 import { FoundAt } from './denied.js';
 import { html } from './lib.js';
+import { linkOf } from './link.js';
 import { Failure } from './outage.js';
 import { Key, Time, useFold } from './parts.js';
 import { get, useAnswer } from './state.js';
