@@ -39,7 +39,7 @@ export function DeniedKeys({ rows }) {
                 <${Cause} of=${each} />
               </td>
               <td data-label="End">
-                ${each.retryAfterMs !== null || each.lacksSlots ? endOf(each) : each.bannedForMs > 0 ? `ban ends in ${span(each.bannedForMs)}` : each.isJudged ? html`<${Unknown} why=${each.within ? 'it depends on the other tenants: open the row of the limiter' : 'the answer depends on the request, or on the tier of the key'} />` : html`<span class="quiet">reading …</span>`}
+                ${each.retryAfterMs !== null || each.lacksSlots ? endOf(each) : each.bannedForMs > 0 ? `ban ends in ${span(each.bannedForMs)}` : each.within && each.isJudged ? html`<span class="quiet">as its share allows</span>` : each.isJudged ? html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />` : html`<span class="quiet">reading …</span>`}
               </td>
             </tr>`,
         )}

@@ -62,7 +62,7 @@ const TEXTS = {
 
 const LENGTHS = /** @type {Record<string, string[]>} */ ({
   ban: ['15m', '2h', '1d', '7d'],
-  override: ['1h', '1d', '7d', ''],
+  override: ['1h', '2h', '1d', '7d', ''],
   import: ['', '2h', '1d', '7d'],
 });
 

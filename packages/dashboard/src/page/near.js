@@ -61,9 +61,7 @@ export function NearOfAll({ isOld }) {
   const { rows = [] } = answer.value ?? {};
   return html`<section aria-labelledby="near-all">
     <h3 id="near-all">Above 80 % of a limit <span class="quiet">of all limiters</span></h3>
-    <${Failure}
-      answer=${answer}
-    />${rows.length > 0 && html`<${NearTable} rows=${rows} few=${4} isOfAll=${true} />`}
+    ${!isOld && ['live', 'polling'].includes(linkOf().kind) && html`<${Failure} answer=${answer} />`}${rows.length > 0 && html`<${NearTable} rows=${rows} few=${4} isOfAll=${true} />`}
     <p class="quiet">
       ${answer.value ? html`<${Coverage} ...${answer.value} />` : answer.error || isOld ? 'Unknown.' : 'Searching keys …'}
     </p>

@@ -77,7 +77,7 @@ function whyNotKnown({ rest }) {
  */
 const useOf = (part, isNow, use, sample) =>
   isNow
-    ? { counts: use && sample?.count > 0 ? sample.use : undefined, units: sample?.used ?? 0 }
+    ? { counts: use && sample?.use[0] > 0 ? sample.use : undefined, units: sample?.used ?? 0 }
     : { counts: use?.use[part.name], units: use?.units[part.name] ?? 0 };
 
 /** @param {any} props */
@@ -214,7 +214,7 @@ function Distribution({ part, counts, admitted, why, isNow, levels, limit, setLi
             ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${percent(bar.keys, all)} of the keys ${uses} ${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)}`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
           </svg>`
         : html`<p class="quiet">
-            ${why ? why : answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : isNow ? 'No key has a record in this tier.' : 'No use was recorded in the last hour. A store with counts: false records none.'}
+            ${why ? why : answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : isNow ? (answer.value.count > 0 ? 'No key uses it at this moment, as is usual for a short window or a bucket that refills. Choose a longer window, or a shadow, to judge it.' : 'No key has a record in this tier.') : 'No use was recorded in the last hour. A store with counts: false records none.'}
           </p>`
     }
     <label class="slider" for=${id}

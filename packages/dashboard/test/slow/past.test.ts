@@ -61,6 +61,38 @@ describe('the past on the page', function () {
     expect(problems).to.deep.equal([]);
   });
 
+  it('answers why a key was denied at a time, in the shown zone', async () => {
+    const { page, problems } = await open('key/203.0.113.7', { timezoneId: 'Europe/Berlin' });
+    const day = new Date();
+    day.setUTCHours(day.getUTCHours() - 20, 12, 0, 0);
+    const minute = day.getTime();
+    const minutes = [
+      { minute, count: 41, policy: 'minute' },
+      { minute: minute + 60_000, count: 7, reason: 'banned' },
+      { minute: minute + 3_600_000, count: 3, policy: 'minute' },
+    ];
+    const past = { name: 'api', key: '203.0.113.7', dimension: 'key', first: minute, last: minute, minutes };
+    await page.route('**/api/past', (route) => route.fulfill({ json: { denials: [past], isCounted: true } }));
+    await page.reload();
+    const clockOf = (timeZone: string) =>
+      new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', timeZone }).format(day);
+    await page.getByLabel('At', { exact: true }).fill(clockOf('Europe/Berlin'));
+    const items = page.locator('.at li');
+    await items.first().waitFor();
+    // The day is before the time if it is another one.
+    const [at, after] = await items.allInnerTexts();
+    expect(at).to.match(/\d\d:12.* 41 in api, by minute$/);
+    expect(after).to.match(/\d\d:13.* 7 in api, banned$/);
+    expect(await items.count()).to.equal(2);
+    await page.locator('.zone').click();
+    await page.getByLabel('At', { exact: true }).fill(clockOf('UTC'));
+    await items.first().waitFor();
+    expect(await items.first().innerText()).to.contain('41 in api, by minute');
+    await page.getByLabel('At', { exact: true }).fill(clockOf('UTC').replace(':12', ':40'));
+    await page.getByText(/No denial is recorded from 2 minutes before .* UTC to 2 minutes after\./).waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
   it('has every minute of the denials as text', async () => {
     const { page } = await open('key/203.0.113.7');
     const hour = Math.floor(Date.now() / 60_000 - 30) * 60_000;
