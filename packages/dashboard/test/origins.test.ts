@@ -132,9 +132,7 @@ describe('the origin of a ban', () => {
     expect(originOf(whose, [change({ undoneBy: '9' }), denied])).to.include({ from: 'denials' });
     expect(originOf(whose, [change({ action: 'unban' }), denied])).to.equal(null);
     expect(originOf(whose, [change({ key: 'other' }), change({ dimension: 'account' })])).to.equal(null);
-    expect(
-      isOfKey(change({ key: { hash: 'a' } }), { name: 'api', key: { hash: 'a' } }),
-    ).to.equal(true);
+    expect(isOfKey(change({ key: { hash: 'a' } }), { name: 'api', key: { hash: 'a' } })).to.equal(true);
   });
 
   it('is a text that an operator understands at night', () => {
@@ -142,7 +140,7 @@ describe('the origin of a ban', () => {
     const text = (ban: object, of: string | null = rule) => originText(ban, of);
     expect(text({ by: 'ada', reason: 'INC-7' })).to.equal('by ada: INC-7');
     expect(text({ by: null, from: 'denials', reason: 'denied by policy day' })).to.equal(
-      'automatic, after 5 denials in 10m by day',
+      'automatic, after 5 denials in 10m (policy day)',
     );
     expect(text({ by: null, from: 'program', reason: null })).to.equal('by the program, without a name');
     expect(text({ by: null, from: 'cli', reason: 'x' })).to.equal('by somebody without a name: x');

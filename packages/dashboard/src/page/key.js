@@ -259,7 +259,7 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
       </p>
     </header>
     ${view.key !== typed && html`<p class="quiet">The limiter's key: <code>${shortened(printable(view.key), 120)}</code></p>`}
-    ${bannedForMs > 0 && html`<p>Banned, <b>${span(bannedForMs)}</b> left, ${originText(view.banOrigin ?? { by: view.bannedBy, reason: view.banReason }, row?.banRule)}</p>`}
+    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>, ${span(bannedForMs)} left${view.banReason ? `: ${printable(view.banReason)}` : ''}` : `, ${span(bannedForMs)} left, ${originText(view.banOrigin ?? { by: null, reason: view.banReason }, row?.banRule)}`}</p>`}
     ${override && html`<p>Override${override.all ? ' of all keys' : ''}${override.by ? html` by <b>${printable(override.by)}</b>` : ''}: <code>${limitsText(override.change)}</code>${override.until ? `, ${span(new Date(override.until).getTime() - Date.now())} left` : ''}${override.reason ? html`: ${printable(override.reason)}` : ''}</p>`}
     ${policies.map((/** @type {any} */ policy) => {
       const { limit } = policy;

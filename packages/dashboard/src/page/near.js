@@ -2,7 +2,6 @@
 import { Bar } from './charts.js';
 import { FoundAt } from './denied.js';
 import { html } from './lib.js';
-import { linkOf } from './link.js';
 import { Failure } from './outage.js';
 import { Key, Time, useFold } from './parts.js';
 import { get, useAnswer } from './state.js';
@@ -61,9 +60,9 @@ export function NearOfAll({ isOld }) {
   const { rows = [] } = answer.value ?? {};
   return html`<section aria-labelledby="near-all">
     <h3 id="near-all">Above 80 % of a limit <span class="quiet">of all limiters</span></h3>
-    ${!isOld && ['live', 'polling'].includes(linkOf().kind) && html`<${Failure} answer=${answer} />`}${rows.length > 0 && html`<${NearTable} rows=${rows} few=${4} isOfAll=${true} />`}
+    ${rows.length > 0 && html`<${NearTable} rows=${rows} few=${3} isOfAll=${true} />`}
     <p class="quiet">
-      ${answer.value ? html`<${Coverage} ...${answer.value} />` : answer.error || isOld ? 'Unknown.' : 'Searching keys …'}
+      ${answer.value ? html`<${Coverage} ...${answer.value} />` : isOld ? 'Unknown.' : answer.error ? `Unknown: ${answer.error}` : 'Searching keys …'}${answer.value && answer.error && !isOld ? ` Now unknown: ${answer.error}` : ''}
     </p>
   </section>`;
 }

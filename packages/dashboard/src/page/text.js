@@ -145,8 +145,10 @@ export function otherDenial(views) {
 export function originText({ by, from, reason }, rule) {
   const why = reason ? `: ${printable(reason)}` : '';
   if (by) return `by ${printable(by)}${why}`;
-  if (from === 'denials')
-    return `automatic, after ${rule ? rule.replace(/, for .*/, '') : 'denials'}${why.replace(': denied by policy', ' by')}`;
+  if (from === 'denials') {
+    const [, policies] = /^denied by policy (.*)$/s.exec(reason ?? '') ?? [];
+    return `automatic, after ${rule ? rule.replace(/, for .*/, '') : 'denials'}${policies ? ` (policy ${printable(policies)})` : why}`;
+  }
   if (from === 'program') return `by the program, without a name${why}`;
   if (from || reason) return `by somebody without a name${why}`;
   return rule

@@ -208,19 +208,21 @@ describe('the past on the page', function () {
     const now = Math.floor(Date.now() / 60_000) * 60_000;
     const before = (minutes: number) => now - minutes * 60_000;
     await clients.redis.zadd(namesKey(prefix), Date.now(), 'api');
-    await clients.redis.hset(minuteKey(prefix, 'api', before(9)), { a: 1200, d: 34, g: 1000 });
-    await clients.redis.hset(minuteKey(prefix, 'api', before(8)), { a: 1200, d: 34, g: 234 });
+    await clients.redis.hset(minuteKey(prefix, 'api', before(9)), { a: 1200, d: 34, g: 1000, h: 990 });
+    await clients.redis.hset(minuteKey(prefix, 'api', before(8)), { a: 1200, d: 34, g: 234, h: 200, o: 30 });
     await clients.redis.hset(minuteKey(prefix, 'api', before(5)), { a: 1200 });
+    await clients.redis.hset(minuteKey(prefix, 'api', before(3)), { a: 1200, g: 7 });
     for (const key of await clients.redis.keys(`${prefix}:*`)) await clients.redis.pexpire(key, 3_600_000);
     const store = redisStore(clients.redis, { prefix });
     limiter = createLimiter({ store, name: 'api', policies: ['minute=2/1m'] });
     site = await startPage({ store });
     const { page, problems } = await openTab(browser, `${site.url}#/now`, { user: 'ada', timezoneId: 'UTC' });
     const clock = (at: number) => new Date(at).toISOString().slice(11, 16);
-    const line = `Down or late between ${clock(before(9))} and ${clock(before(7))}: 1,234 decided without it`;
+    const line = `Down from ${clock(before(9))} to ${clock(before(7))}: it did not answer in time. 1,234 decisions without it`;
     for (const span of ['15 min', '1 h']) {
       await page.getByRole('button', { name: span, exact: true }).click();
       await page.getByText(line).waitFor();
+      await page.getByText('7 late answers: decided without the store, which was up').waitFor();
       const titles = (await page.locator('.spark.large .hit title').allTextContents()).map((text) =>
         text.trim(),
       );
