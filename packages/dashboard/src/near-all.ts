@@ -133,10 +133,9 @@ export class NearAll {
     return this.#answer.get();
   }
 
-  /** Makes the next reading begin a new round, after a change that was made just now. */
+  /** Makes the next reading go on at once, after a change that was made just now. A new round at each change would never end. */
   expire(): void {
     this.#answer.expire();
-    this.#round = undefined;
   }
 
   async #advance(): Promise<NearOfAll> {
@@ -166,7 +165,7 @@ export class NearAll {
     const maxGapMs = Math.max(MAX_GAP_MS, MAX_GAP_ROUNDS * this.#roundMs);
     for (const each of nearIn(find, this.#show)) {
       const seen = seenWith(this.#listed.get(each.id)?.seen, each, Date.now(), maxGapMs);
-      round.found.set(each.id, { name: this.#show(name), find: each, seen });
+      round.found.set(each.id, { name, find: each, seen });
     }
   }
 

@@ -4,6 +4,7 @@ import { createLimiter, memoryStore } from 'headgate';
 import { createAdmin, type Admin } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix } from '../../../test/support/stores.js';
+import { showing } from '../src/hidden.js';
 import { NearAll } from '../src/near-all.js';
 import { Searches } from '../src/searches.js';
 
@@ -53,6 +54,19 @@ describe('keys of all limiters near their limit', () => {
       ]);
       for (const limiter of made) await limiter.close();
     });
+
+  it('have hashes in place of keys if keys are hidden, and the names of their limiters', async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({ store, name: 'llm', policies: 'q=800/1h by provider share tenant' });
+    const admin = createAdmin(store);
+    const near = new NearAll(admin, new Searches(admin, shown), showing(true));
+    await limiter.consume({ provider: 'openai', tenant: 'acme' }, { cost: 790 });
+    const list = await near.read();
+    expect(list.rows).to.have.length(2);
+    expect(list.rows.map(({ name }) => name)).to.deep.equal(['llm', 'llm']);
+    expect(JSON.stringify(list)).not.to.match(/openai|acme/);
+    await limiter.close();
+  });
 
   it('have their trend over rounds', async () => {
     let time = now();
