@@ -1,4 +1,4 @@
-import { type Admin, type ResetOptions, type ResetResult } from 'headgate/admin';
+import type { Admin, ResetOptions, ResetResult } from 'headgate/admin';
 import { onPage } from './words.js';
 
 /** A limiter that forgets the charges of a key. */

@@ -26,7 +26,9 @@ function trendOf({ trend }) {
 function fullIn({ used, limit, fullInMs }) {
   if (used >= limit) return html`<b class="bad">full</b>`;
   return fullInMs === null
-    ? html`<span class="quiet" aria-label="no forecast">–</span>`
+    ? html`<span class="quiet"
+        ><span aria-hidden="true">–</span><span class="hidden">no forecast</span></span
+      >`
     : html`<b class=${fullInMs < SOON_MS ? 'bad' : ''}>${span(fullInMs)}</b>`;
 }
 
