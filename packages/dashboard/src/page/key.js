@@ -255,7 +255,7 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
       <p>
         <b class=${state === 'denied' ? 'bad' : state === 'admitted' ? 'good' : ''}
           >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if the key is ${tierText(tier ?? '')}`}</b
-        >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">${endOf({ retryAfterMs, lacksSlots })}</span>` : ''}
+        >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">${reason === 'banned' && retryAfterMs - bannedForMs > 1000 ? `for ${span(bannedForMs)}, then by a limit, in all for ${span(retryAfterMs)}` : endOf({ retryAfterMs, lacksSlots })}</span>` : ''}
       </p>
     </header>
     ${view.key !== typed && html`<p class="quiet">The limiter's key: <code>${shortened(printable(view.key), 120)}</code></p>`}
