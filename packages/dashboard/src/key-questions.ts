@@ -5,7 +5,7 @@ import { isOfKey, originOf } from './ban-origins.js';
 import { changeRow } from './change-row.js';
 import type { Show } from './hidden.js';
 import { optional, refuse, text, type Body } from './input.js';
-import { withOpenTiers } from './open-tiers.js';
+import { SeenTiers, settledTiers } from './open-tiers.js';
 import { Turns } from './turns.js';
 import type { HasLeft } from './visitors.js';
 
@@ -42,9 +42,13 @@ export class KeyQuestions {
   readonly #show: Show;
   readonly #answers = new Answers<object>(ANSWERS_MS, new Turns(MAX_WAITING));
 
-  constructor(admin: Admin, show: Show) {
+  readonly #tiers: SeenTiers;
+
+  /** @param tiers the tiers that keys had lately */
+  constructor(admin: Admin, show: Show, tiers = new SeenTiers()) {
     this.#admin = admin;
     this.#show = show;
+    this.#tiers = tiers;
   }
 
   /** The answers of all limiters to a typed key, and the changes of this key and of all keys. */
@@ -70,7 +74,11 @@ export class KeyQuestions {
     const views = isNetwork ? [] : await this.#admin.key(key, { ...options, signal });
     if (views.length === 0) refuseCut(signal);
     const logged = await this.#changesOf(key, views);
-    const shown = withOpenTiers(views, logged).map((view) => ({
+    const settled = await settledTiers(views, logged, (place) =>
+      this.#admin.denials(key, { ...place, signal }),
+    );
+    this.#tiers.note(settled);
+    const shown = this.#tiers.marked(settled).map((view) => ({
       ...this.#hidden(view),
       // The policies of a tenant have the key of the shared limit.
       ...(view.within !== undefined && {

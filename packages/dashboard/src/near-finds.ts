@@ -18,6 +18,8 @@ export interface NearKey {
   readonly policy: string;
   readonly used: number;
   readonly limit: number;
+  /** Whether units stay in the use for up to a segment longer than the window. Absent otherwise. */
+  readonly isSegmented?: true;
   /** The growth of the use over the last lists, units a second, or 0 without a clear growth. Null until the key was in enough lists. */
   readonly trend: number | null;
   /** The time until the limit is used up at this growth, ms. Null without a growth, and if the window ends before. */
@@ -50,7 +52,10 @@ export function nearIn(find: JudgedKey, show: Show): NearFind[] {
       {
         windowEndMs: verdict.algorithm === 'fixed-window' ? verdict.resetAfterMs : Infinity,
         id: JSON.stringify([find.name, key, dimension, within, tier, policy]),
-        row: { key: show(key), ...whose, policy, used, limit },
+        row: {
+          ...{ key: show(key), ...whose, policy, used, limit },
+          ...(verdict.algorithm === 'sliding-window' && { isSegmented: true }),
+        },
       },
     ];
   });

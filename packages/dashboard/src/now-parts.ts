@@ -15,7 +15,16 @@ const QUIET = { admitted: 0, denied: 0, degraded: 0, waiting: 0, held: 0, slots:
 /** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
 export type Parts = Readonly<Record<string, unknown>>;
 
-export function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minutes: Minutes): Parts {
+/** The time since the last publication of a process, ms, if the next one is late. Otherwise 0. */
+export type SilentMs = typeof silentMs;
+
+/** @param silentFor returns the silence of a process */
+export function partsOf(
+  limiters: readonly LimiterView[],
+  traffic: Traffic,
+  minutes: Minutes,
+  silentFor: SilentMs = silentMs,
+): Parts {
   const counted = new Map(traffic.limiters.map((each) => [each.name, each]));
   const known = new Set(limiters.map(({ name }) => name));
   // A limiter that counts and is not published, such as one of an earlier version.
@@ -24,10 +33,10 @@ export function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minu
     ...limiters.map((view) => {
       const isKnown = counted.has(view.name) || minutes.limiters.has(view.name);
       const isCounted = view.isCounted ?? (isKnown || null);
-      return rowOf({ ...view, isCounted }, counted.get(view.name));
+      return rowOf({ ...view, isCounted }, counted.get(view.name), silentFor);
     }),
     ...others.map((name) =>
-      rowOf({ name, configurations: [], isCounted: true, traits: UNKNOWN }, counted.get(name)),
+      rowOf({ name, configurations: [], isCounted: true, traits: UNKNOWN }, counted.get(name), silentFor),
     ),
   ];
   const sparks = [...minutes.limiters].map(([name, each]) => [`spark ${name}`, sparkOf(each)] as const);
@@ -42,7 +51,7 @@ export function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minu
     },
     minutes: minutes.starts,
     processes: processes.map(({ since, ...each }) => ({ ...each, since: since?.getTime() ?? null })),
-    instances: instancesOf(limiters),
+    instances: instancesOf(limiters, silentFor),
     ...Object.fromEntries(rows.map((row) => [`row ${row.name}`, row])),
     ...Object.fromEntries(sparks),
   };
@@ -59,14 +68,14 @@ interface ProcessRow {
   readonly differing: string[];
 }
 
-function instancesOf(limiters: readonly LimiterView[]): ProcessRow[] {
+function instancesOf(limiters: readonly LimiterView[], silentFor: SilentMs): ProcessRow[] {
   const rows = new Map<string, ProcessRow>();
   for (const { name, configurations } of limiters)
     for (const [i, { instances }] of configurations.entries())
       for (const instance of instances) {
         const { host, pid, version } = instance;
         const id = `${host} ${pid}`;
-        const silent = silentMs(instance);
+        const silent = silentFor(instance);
         const row = rows.get(id) ?? { host, pid, version, silentMs: silent, names: [], differing: [] };
         rows.set(id, row);
         row.names.push(name);
@@ -76,7 +85,7 @@ function instancesOf(limiters: readonly LimiterView[]): ProcessRow[] {
 }
 
 /** A row of the first screen. */
-function rowOf(view: LimiterView, counted: LimiterRates | undefined) {
+function rowOf(view: LimiterView, counted: LimiterRates | undefined, silentFor: SilentMs) {
   const { name, configurations, isCounted, traits, overridden } = view;
   const [most] = configurations;
   const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
@@ -102,9 +111,9 @@ function rowOf(view: LimiterView, counted: LimiterRates | undefined) {
     overridden: overridden?.keys ?? null,
     isOverridden: (overridden?.all ?? null) !== null,
     configurations: configurations.length,
-    processes: instances.filter((each) => silentMs(each) === 0).length,
+    processes: instances.filter((each) => silentFor(each) === 0).length,
     /** The processes whose next publication is late, so that they may have ended. */
-    silent: instances.filter((each) => silentMs(each) > 0).length,
+    silent: instances.filter((each) => silentFor(each) > 0).length,
     /** False if a store has `counts: false`. Null if that is unknown, because no decision was counted. */
     isCounted,
     rates: { admitted, denied, degraded, waiting, held, slots },

@@ -18,6 +18,7 @@ import { Judges } from './judges.js';
 import { refuse } from './input.js';
 import { readMinutes, type Minutes } from './minutes.js';
 import type { CountedSlots } from './near.js';
+import { Pauses } from './pauses.js';
 import { partsOf, type Parts } from './now-parts.js';
 import type { Sampled } from './searches.js';
 
@@ -52,6 +53,7 @@ export class Now {
   readonly #changes: Cached<ChangeRow[]>;
   readonly #show: Show;
   readonly judges: Judges;
+  readonly #pauses = new Pauses();
   readonly #ends: Ends;
   #last: Parts = {};
   /** Whether the last state had no limiter. */
@@ -77,6 +79,7 @@ export class Now {
 
   /** Never rejects: if the store fails, the last state is marked as old. */
   async read(): Promise<Parts> {
+    const startedAt = Date.now();
     try {
       const [traffic, minutes, limiters, loss, memory, changes] = await Promise.all([
         this.#traffic.get(),
@@ -88,6 +91,7 @@ export class Now {
         this.#changes.get(),
       ]);
       this.#readAt = Date.now();
+      this.#pauses.note(startedAt, false);
       this.#isEmpty = limiters.length === 0;
       const store = {
         state: 'up',
@@ -96,8 +100,16 @@ export class Now {
       };
       const denied = await this.#denied(traffic, limiters);
       const busy = this.#busy(traffic);
-      this.#last = { store, memory, changes, denied, busy, ...partsOf(limiters, traffic, minutes) };
+      this.#last = {
+        store,
+        memory,
+        changes,
+        denied,
+        busy,
+        ...partsOf(limiters, traffic, minutes, this.#pauses.silentMs),
+      };
     } catch (error) {
+      this.#pauses.note(startedAt, true);
       const message = withoutSecrets(causeIn(error instanceof Error ? error.message : String(error)));
       this.#last = { ...this.#last, store: { state: 'down', message, readAt: this.#readAt } };
     }

@@ -19,6 +19,7 @@ const MODULES = [
     'all-keys',
     'now',
     'past',
+    'verdict',
     'key',
     'what-if',
     'log',

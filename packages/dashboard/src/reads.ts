@@ -95,7 +95,7 @@ export class Reads {
     };
     this.#searches = new Searches(admin, show);
     this.#origins = new BanOrigins(admin);
-    this.#questions = new KeyQuestions(admin, show);
+    this.#questions = new KeyQuestions(admin, show, now.judges.tiers);
     this.#nearAll = new NearAll(admin, this.#searches, show);
     this.#near = new Near(this.#searches, show, (name) => now.slotsOf(name));
   }

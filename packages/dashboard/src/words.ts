@@ -10,7 +10,7 @@ const WORDS: readonly (readonly [part: RegExp, words: string])[] = [
   [/, or set `raw: true`[^.]*\./, '.'],
   [/ Set `raw: true`[^.]*\./, ''],
   [/ Set `force: true`[^.]*\./, ''],
-  [/Set `name` for such lines\./, 'Import it from the row of a limiter.'],
+  [/Set `name` for such lines\./, 'Choose the limiter of lines without one.'],
   [/Set `for` to a duration, such as '2h'\./, 'Choose for how long.'],
   [/Set `dimension: ([^`]+)`\./, 'Open a key of the dimension $1.'],
   [/Pass one of: ([^.]+)\.$/, 'Open a key of: $1.'],

@@ -5,7 +5,7 @@ import { isAmbiguous } from './command.js';
 import { asOf, multiplied, tierText } from './plan.js';
 import { Act, authorOf, effectOf, Key, Problem, Time, Undo, undoText, verbOf } from './parts.js';
 import { Failure } from './outage.js';
-import { Past, recentText, usePast } from './past.js';
+import { Past, usePast } from './past.js';
 import { SlotUse } from './slots.js';
 import { post, useAnswer, useApp } from './state.js';
 import {
@@ -15,12 +15,13 @@ import {
   limitsText,
   many,
   originText,
-  otherDenial,
   percent,
   printable,
   shortened,
   span,
 } from './text.js';
+import { hasNoLimit, placeOf, recentText, verdictOf } from './verdict.js';
+import { atTime } from './zone.js';
 
 /** @param {string} key @param {string | undefined} by */
 const keyPath = (key, by) =>
@@ -79,7 +80,8 @@ function Answers({ of, by }) {
   const all = [...shown, ...others];
   const isFirst = (/** @type {any} */ view) => all.find((each) => placeOf(each) === placeOf(view)) === view;
   return html`<${Failure} answer=${answer} />
-    ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} recent=${recentText(past)} />`}
+    ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} denials=${past.value?.denials} />`}
+    ${!isNetwork && html`<${ResetAll} of=${of} places=${recordedIn(views)} shared=${chargedWithin(views)} />`}
     ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} places=${recordedIn(views)} left=${chargedElsewhere(views, view)} shared=${chargedWithin(views)} isFirst=${isFirst(view)} />`)}
     ${
       others.length > 0 &&
@@ -123,54 +125,25 @@ function objectText({ action, key, network, keys }, of) {
 }
 
 /** All answers in a sentence. @param {any} props */
-function Verdict({ views, recent }) {
-  const likely = views.filter((/** @type {any} */ view) => view.likely);
-  const deniedIn = likely.filter((/** @type {any} */ view) => view.allowed === false);
-  const places = new Set(deniedIn.map(placeOf));
-  // The tier of the key is unknown. It is certainly denied if all tiers that it may have deny it.
-  const certain = [...places].filter((place) =>
-    likely.every((/** @type {any} */ view) => placeOf(view) !== place || view.allowed === false),
+function Verdict({ views, denials }) {
+  const { parts } = useApp();
+  const { text, mood } = verdictOf(
+    views,
+    (/** @type {string} */ name) => parts[`row ${name}`],
+    recentText(denials ?? [], atTime),
   );
-  const denied = deniedIn.filter((/** @type {any} */ view) => certain.includes(placeOf(view)));
-  const tiers = deniedIn.filter((/** @type {any} */ view) => !denied.includes(view));
-  const inTiers = tiers.map((/** @type {any} */ { name, tier }) =>
-    tier ? `tier ${tier} of ${name}` : `${name} without a tier`,
-  );
-  const unknown = likely.filter((/** @type {any} */ view) => view.allowed === null);
-  const isUnsure = tiers.length > 0 || unknown.length > 0 || recent !== '';
-  const other = otherDenial(likely);
-  const text =
-    denied.length > 0
-      ? `Denied by ${printable(namesOf(denied))}`
-      : views.length === 0
-        ? 'No limiter is known'
-        : tiers.length > 0
-          ? `Denied if its requests have another tier than its charges show: ${printable(inTiers.join(', '))}`
-          : (other ?? admittedText(views, unknown, recent));
-  const mood =
-    denied.length > 0
-      ? 'verdict bad'
-      : isUnsure || views.length === 0 || other !== undefined
-        ? 'verdict'
-        : 'verdict good';
-  return html`<p class=${mood} role="status"><i class="dot" aria-hidden="true"></i> ${text}</p>`;
+  return html`<p class=${`verdict ${mood}`.trim()} role="status">
+    <i class="dot" aria-hidden="true"></i> ${text}
+  </p>`;
 }
 
-/** The answer to a key that no limiter denies now. @param {any[]} views @param {any[]} unknown @param {string} recent */
-function admittedText(views, unknown, recent) {
-  const names = printable(namesOf(unknown));
-  if (unknown.length === views.length) return `Unknown: no answer in ${names}`;
-  const every = unknown.length > 0 ? `every other limiter. No answer in ${names}` : 'every limiter';
-  if (recent) return `Admitted now by ${every}, after ${recent}`;
-  if (unknown.length > 0 || views.some((each) => each.stored)) return `Admitted by ${every}`;
-  return 'Admitted. No limiter has a record of this key';
+/** The reset of a key wherever it has a record. @param {any} props */
+function ResetAll({ of, places, shared }) {
+  if (places.length < 2) return null;
+  const raw = of.trim() === '' && { raw: true };
+  const change = { action: 'reset', key: of, all: true, ...raw, places, shared };
+  return html`<p><${Act} label=${`Reset all ${many(places.length, 'answer')}`} change=${change} /></p>`;
 }
-
-/** The limiters of some answers. @param {any[]} views */
-const namesOf = (views) => [...new Set(views.map(({ name }) => name))].join(', ');
-
-/** @param {any} view */
-const placeOf = ({ name, dimension, within }) => JSON.stringify([name, dimension, within]);
 
 /** The limiters and dimensions with a record of the key. @param {any[]} views @returns {{ name: string, dimension?: string }[]} */
 const recordedIn = (views) => {
@@ -254,7 +227,7 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
       </h3>
       <p>
         <b class=${state === 'denied' ? 'bad' : state === 'admitted' ? 'good' : ''}
-          >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if the key is ${tierText(tier ?? '')}`}</b
+          >${hasNoLimit(view, row) ? 'No limit, only bans' : state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if the key is ${tierText(tier ?? '')}`}</b
         >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">${reason === 'banned' && retryAfterMs - bannedForMs > 1000 ? `for ${span(bannedForMs)}, then by a limit, in all for ${span(retryAfterMs)}` : endOf({ retryAfterMs, lacksSlots })}</span>` : ''}
       </p>
     </header>

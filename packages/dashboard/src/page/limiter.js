@@ -78,7 +78,7 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
         ${unknown || (queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`))}
       </td>
       <td class=${row.silent > 0 ? 'number' : 'number spare'} data-label="Processes">
-        ${processes || html`<span class="quiet">?</span>`}${row.silent > 0 && html`<div class="nowrap quiet" title="Their publication is late, so they may have ended">${row.silent} silent</div>`}
+        ${processes || html`<span class="quiet">?</span>`}${row.silent > 0 && html`<div class="nowrap quiet" title="Their publication is late, so they may have ended, or cannot reach the store">${row.silent} silent</div>`}
       </td>
     </tr>
     ${

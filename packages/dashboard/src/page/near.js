@@ -76,6 +76,10 @@ function Coverage({ rows, at, checked, isCut, unjudged, unnamed }) {
   return html`${read}${at ? html` at <${Time} at=${at} />` : ', the first round goes on'}${isCut ? '; there may be more' : ''}${unjudged.length > 0 ? `; unknown of ${others}, whose limits are not known` : ''}${unnamed > 0 ? `; unknown of ${many(unnamed, 'key')} from before the dashboard was created` : ''}.`;
 }
 
+/** The reason why a use may be more than the units of the last window. */
+const SEGMENTED =
+  'The use of the window and of one segment before it, by which the limiter decides: a sliding window counts whole segments, so a unit stays in it a little longer than the window';
+
 /** @param {any} props */
 function NearTable({ rows, few, isOfAll = false }) {
   const { shown, more } = useFold(rows, few, 12);
@@ -101,7 +105,9 @@ function NearTable({ rows, few, isOfAll = false }) {
               </td>
               ${isOfAll && html`<td data-label="Limiter">${keyText(each.name)}</td>`}
               <td data-label="Use">
-                <span class="nowrap">${count(each.used)} of ${count(each.limit)}</span>
+                <span class="nowrap" title=${each.isSegmented ? SEGMENTED : undefined}
+                  >${count(each.used)} of ${count(each.limit)}</span
+                >
                 <span class="quiet"
                   >${each.policy === 'default' ? '' : printable(each.policy)}${tierOf(each)}</span
                 ><${Bar}

@@ -4,7 +4,7 @@ import { isAmbiguous, shellWord } from './command.js';
 import { app, get, openChange } from './state.js';
 import { atTime, fullTimeOf } from './zone.js';
 import { ago, causeText, count, keyText, limitsText, many, printable, shortened, span } from './text.js';
-import { canUndo } from './undo.js';
+import { canUndo, restoredText } from './undo.js';
 
 /** A key, short in tables, with the whole text as its title. @param {any} props */
 export function Key({ of, dimension, link = true }) {
@@ -189,6 +189,7 @@ export function Undo({ row, rows }) {
         action: 'undo',
         ids: [row.id],
         what,
+        restored: [restoredText(row)].filter(Boolean),
         reason: row.reason ? `undo: ${row.reason}` : '',
       })}
   >

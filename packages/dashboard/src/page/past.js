@@ -3,9 +3,9 @@ import { html, useState } from './lib.js';
 import { Failure } from './outage.js';
 import { post, useAnswer } from './state.js';
 import { causeText, count, keyText, many, printable } from './text.js';
+import { MINUTE_MS } from './verdict.js';
 import { atTime, fullTimeOf, lastTimeOf } from './zone.js';
 
-const MINUTE_MS = 60_000;
 const PAST_WIDTH = 720;
 const PAST_HEIGHT = 64;
 
@@ -20,24 +20,6 @@ const PAST_RANGES = /** @type {const} */ ([
 export function usePast(of, by) {
   const ask = () => post('api/past', { key: of, ...(by && { dimension: by }) });
   return useAnswer(ask, [of, by], 15_000);
-}
-
-/** The age up to which a denial matters beside the present answer, ms. */
-const RECENT_MS = 15 * MINUTE_MS;
-
-/** The denials of the last minutes, which the present answer hides. Empty without one. @param {any} answer @returns {string} */
-export function recentText({ value }) {
-  const from = Date.now() - RECENT_MS;
-  const denials = (value?.denials ?? []).filter(
-    (/** @type {any} */ { last }) => new Date(last).getTime() > from,
-  );
-  if (denials.length === 0) return '';
-  const recent = denials
-    .flatMap((/** @type {any} */ { minutes }) => minutes)
-    .filter((/** @type {any} */ { minute }) => minute > from - MINUTE_MS);
-  const total = recent.reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + each.count, 0);
-  const last = Math.max(...denials.map((/** @type {any} */ each) => new Date(each.last).getTime()));
-  return `${many(total, 'denial')} in the last 15 minutes, the last ${atTime(last)}`;
 }
 
 /** @param {any} props */

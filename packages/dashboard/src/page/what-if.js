@@ -112,7 +112,7 @@ function Uses({ row }) {
     action: 'override',
     name,
     all: true,
-    for: '1h',
+    ...{ for: '1h', hasOwnLength: true },
     change: parts.length === 1 && !isTiered && !part.isNamed ? text : { [part.name]: text },
     ...(isTiered && { plan: { ...planOf(row, { all: true }, part.tier), isFixed: true } }),
   };
