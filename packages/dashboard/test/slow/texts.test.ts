@@ -71,7 +71,7 @@ describe('seldom texts of the page', function () {
     await cell(page, 'Processes').getByText('2 silent').waitFor();
     expect(await cell(page, 'Processes').innerText()).to.match(/^3\s+2 silent$/);
     expect(await cell(page, 'Processes').locator('div').getAttribute('title')).to.equal(
-      'Their publication is late, so they may have ended',
+      'Their publication is late, so they may have ended, or cannot reach the store',
     );
   });
 
