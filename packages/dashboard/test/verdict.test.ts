@@ -76,6 +76,10 @@ describe('the headline of a key', () => {
       mood: 'bad',
     });
     expect(headline([free, { ...pro, allowed: false }]).text).to.equal('Denied by api');
+    expect(headline([{ ...free, hadTier: true } as typeof free, pro])).to.deep.equal({
+      text: 'Denied by api in tier free, as its requests were before the limits changed',
+      mood: 'bad',
+    });
     expect(headline([free, pro])).to.deep.equal({
       text: 'Denied by api in tier free, not in tier pro: its charges do not show its tier',
       mood: '',
