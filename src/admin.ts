@@ -16,7 +16,7 @@ export type { KeyView, ProcessQueue, SlotUse } from './admin/key-view.js';
 export type { KeyViewOptions } from './admin/key.js';
 export type { OtherDenial } from './admin/denied-now.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
-export { CHANGE_ACTIONS, type LoggedChange, type LogOptions } from './admin/log.js';
+export { CHANGE_ACTIONS, type ImportedKey, type LoggedChange, type LogOptions } from './admin/log.js';
 export { kindOfHash, type Hash, type Whose, type WhoseKey } from './admin/owners.js';
 export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
 export type { KeyQueueView, QueuesView } from './admin/queues.js';
@@ -46,6 +46,7 @@ export type { LimiterUsage, UsageOptions } from './admin/usage.js';
 export type { KeySearch, KeysOptions, LimitedOptions, LimitersView, LimiterView } from './admin/views.js';
 export { USE_LEVELS } from './stores/counts/use-histogram.js';
 // Helpers for programs that present all of this to people.
+export { isInNetwork } from './admin/entry-keys.js';
 export { exactMilliseconds, MAX_DURATION_MS, shortText, toText } from './common/duration.js';
 export { withoutPage } from './common/errors.js';
 export { printable, printableJson, printableLines } from './common/printable.js';

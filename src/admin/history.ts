@@ -38,6 +38,10 @@ export interface LimiterHistory {
   readonly denied: readonly number[];
   /** Decisions of `onStoreError`, because the store had failed. */
   readonly degraded: readonly number[];
+  /** Those of `degraded` while the store was down, because it could not be reached, or failed. */
+  readonly unreachable: readonly number[];
+  /** Those of `degraded` while the store was down, because its answers did not come in time. The others of `degraded` are single late answers. */
+  readonly unanswered: readonly number[];
   /** The denials by each policy. Includes the denials that a shadow would have made. */
   readonly policies: Readonly<Record<string, readonly number[]>>;
   /** The denials by no policy, by `decision.reason`. */
@@ -89,6 +93,8 @@ function historyOf(name: string, minutes: readonly MinuteCounts[]): LimiterHisto
     admitted: minutes.map(({ admitted }) => admitted),
     denied: minutes.map(({ denied }) => denied),
     degraded: minutes.map(({ degraded }) => degraded),
+    unreachable: minutes.map(({ unreachable }) => unreachable),
+    unanswered: minutes.map(({ unanswered }) => unanswered),
     policies: byName(minutes, 'policies', 0),
     reasons: byName(minutes, 'reasons', 0),
     units: byName(minutes, 'units', 0),

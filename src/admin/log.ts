@@ -3,12 +3,18 @@ import { invalidOption } from '../common/errors.js';
 import { checkChoice, checkShape } from '../common/validate.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import { checkName, type Context, type NameFilter } from './context.js';
-import { networkIn } from './entry-keys.js';
+import { importedIn, networkIn } from './entry-keys.js';
 import { changesOf } from './logged-keys.js';
 import { whoseOf, type Whose } from './owners.js';
 import type { State } from './state.js';
 
 export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', 'reset', 'configure'] as const;
+
+/** A key that an import banned. */
+export interface ImportedKey extends Omit<Whose, 'name'> {
+  /** The length of its ban, ms. */
+  readonly forMs: number;
+}
 
 export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> {
   /** The id of the change, for `undo`. */
@@ -18,6 +24,8 @@ export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> 
   readonly name: Whose['name'];
   /** The network whose keys were changed together. */
   readonly network?: string;
+  /** The keys of an import, with `withKeys`. Absent if there are too many for the log. */
+  readonly imported?: readonly ImportedKey[];
   /** The id of the change that undid this one. Absent if the undo was undone, too. */
   readonly undoneBy?: string;
 }
@@ -29,11 +37,13 @@ export interface LogOptions extends NameFilter {
   key?: string | undefined;
   by?: string | undefined;
   actions?: readonly JournalEntry['action'][] | undefined;
+  /** Whether imports have their keys: `imported`. @default false */
+  withKeys?: boolean | undefined;
 }
 
 export async function* log({ state }: Context, options: LogOptions = {}): AsyncGenerator<LoggedChange> {
-  checkShape('log', options, ['since', 'name', 'actions', 'key', 'by']);
-  const { name, key, by, actions = CHANGE_ACTIONS } = options;
+  checkShape('log', options, ['since', 'name', 'actions', 'key', 'by', 'withKeys']);
+  const { name, key, by, actions = CHANGE_ACTIONS, withKeys = false } = options;
   if (name !== undefined) checkName(name);
   if (!Array.isArray(actions))
     throw invalidOption('actions', actions, "Pass an array, such as ['ban', 'unban'].");
@@ -45,7 +55,14 @@ export async function* log({ state }: Context, options: LogOptions = {}): AsyncG
     if (!actions.includes(change.action) || (by !== undefined && change.by !== by)) continue;
     const shown = shownChange(change, name);
     const forMs = shown && ofKey ? ofKey(change) : change.forMs;
-    if (shown && forMs !== undefined) yield { ...shown, forMs, ...(undoneBy !== undefined && { undoneBy }) };
+    const imported = withKeys ? importedKeys(change) : undefined;
+    if (shown && forMs !== undefined)
+      yield {
+        ...shown,
+        forMs,
+        ...(imported && { imported }),
+        ...(undoneBy !== undefined && { undoneBy }),
+      };
   }
 }
 
@@ -74,6 +91,15 @@ export function shownChange(
   // The keys of an import are many, and only for its undo.
   const { after: __, ...withoutKeys } = change;
   return { at: new Date(at), ...owner, ...(change.action === 'import' ? withoutKeys : change) };
+}
+
+function importedKeys(change: ListedChange): ImportedKey[] | undefined {
+  return importedIn(change)?.flatMap(([who, forMs]) => {
+    const found = whoseOf(who, undefined);
+    if (found?.key === undefined) return [];
+    const { name: _, ...whose } = found;
+    return [{ ...whose, forMs }];
+  });
 }
 
 /** The earliest time of the wanted changes, by the store's clock, which entries have, too. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

@@ -2,6 +2,7 @@ import type { Admin, AdminWarning, OverrideResult, OverrideWish } from 'headgate
 import { banEntries, LogEnd, overrideEntries, type Note, type Written } from './entries.js';
 import { choice, flag, optional, refuse, text, type Body } from './input.js';
 import { resetIn, type Place, type PlaceResult } from './resets.js';
+import { onPage } from './words.js';
 
 export interface Changed {
   readonly warnings: readonly AdminWarning[];
@@ -60,11 +61,14 @@ async function reset(admin: Admin, body: Body, note: Note): Promise<Changed> {
   const options = { ...note, ...(raw !== undefined && { raw }), places: placesOf(body, dimension) };
   const results = await resetIn(admin, anyText(body, 'key'), options);
   return {
-    warnings: results.flatMap((each) => each.warnings),
+    warnings: inWords(results.flatMap((each) => each.warnings)),
     entries: [],
     places: results.map(({ warnings: _, ...place }) => place),
   };
 }
+
+const inWords = (warnings: readonly AdminWarning[]): AdminWarning[] =>
+  warnings.map(({ code, message }) => ({ code, message: onPage(message) }));
 
 const warningsOf = (results: readonly Pick<Made, 'warnings'>[]): readonly AdminWarning[] =>
   results.flatMap((each) => each.warnings);
@@ -120,5 +124,5 @@ export async function changed(admin: Admin, note: Note, make: () => Promise<Made
   const end = await LogEnd.read(admin).catch(() => undefined);
   const { warnings, written } = await make();
   const entries = await end?.idsOf(written, note).catch(() => []);
-  return { warnings, entries: entries ?? [] };
+  return { warnings: inWords(warnings), entries: entries ?? [] };
 }

@@ -23,6 +23,8 @@ interface End {
 interface ShownEnd {
   readonly retryAfterMs: number | null;
   readonly lacksSlots?: boolean;
+  /** The rest of the ban, ms, if the time after it is unknown. */
+  readonly bannedForMs?: number;
   /** Whether the key was judged. */
   readonly isJudged: boolean;
 }
@@ -76,7 +78,11 @@ function shownEnd(end: End | undefined): ShownEnd {
   if (!end) return { retryAfterMs: null, isJudged: false };
   const { at, judged } = end;
   if (judged?.isAdmitted) return { retryAfterMs: 0, lacksSlots: false, isJudged: true };
-  if (typeof judged?.retryAfterMs !== 'number') return { retryAfterMs: null, isJudged: true };
+  if (typeof judged?.retryAfterMs !== 'number') {
+    // A ban is the same in every tier. After its end, the answer depends on the tier.
+    const bannedForMs = judged ? timesLeft(judged, Date.now() - at).bannedForMs : 0;
+    return { retryAfterMs: null, isJudged: true, ...(bannedForMs > 0 && { bannedForMs }) };
+  }
   const { retryAfterMs, lacksSlots = false } = timesLeft(judged, Date.now() - at);
   return { retryAfterMs, lacksSlots, isJudged: true };
 }

@@ -1,4 +1,5 @@
 import { lacksSlots, type Admin, type KeyRates } from 'headgate/admin';
+import { SeenTiers } from './open-tiers.js';
 import { isUnknown } from './searches.js';
 
 /** The age up to which a judgement is used, ms. */
@@ -36,6 +37,8 @@ interface Kept {
 
 /** Finds the ends of denials. All visitors share a judgement. */
 export class Judges {
+  /** The tiers that judged keys had lately. */
+  readonly tiers = new SeenTiers();
   readonly #admin: Admin;
   readonly #kept = new Map<string, Kept>();
 
@@ -75,6 +78,7 @@ export class Judges {
       if (!isUnknown(error)) throw error;
       return [];
     });
+    this.tiers.note(views);
     const likely = views.filter((view) => view.likely && view.within === undefined);
     const [first] = likely;
     if (!first) return UNKNOWN;

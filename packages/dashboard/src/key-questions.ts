@@ -1,15 +1,18 @@
-import { banCauseOf, lacksSlots, type Admin, type KeyView, type LoggedChange } from 'headgate/admin';
+import { setImmediate } from 'node:timers/promises';
+import { lacksSlots, type Admin, type KeyView, type LoggedChange } from 'headgate/admin';
 import { Answers } from './answers.js';
+import { isOfKey, originOf } from './ban-origins.js';
 import { changeRow } from './change-row.js';
 import type { Show } from './hidden.js';
 import { optional, refuse, text, type Body } from './input.js';
-import { withOpenTiers } from './open-tiers.js';
+import { SeenTiers, settledTiers } from './open-tiers.js';
 import { Turns } from './turns.js';
 import type { HasLeft } from './visitors.js';
 
 /** The most changes of one key, and the newest changes among which those of a key are searched. */
 const LOGGED = 50;
 const SCANNED = 2_000;
+const STEP = 100;
 
 /** The age of an answer, ms. The page asks again every 5 s. A change from the page shows at once. */
 const ANSWERS_MS = 2_000;
@@ -39,9 +42,13 @@ export class KeyQuestions {
   readonly #show: Show;
   readonly #answers = new Answers<object>(ANSWERS_MS, new Turns(MAX_WAITING));
 
-  constructor(admin: Admin, show: Show) {
+  readonly #tiers: SeenTiers;
+
+  /** @param tiers the tiers that keys had lately */
+  constructor(admin: Admin, show: Show, tiers = new SeenTiers()) {
     this.#admin = admin;
     this.#show = show;
+    this.#tiers = tiers;
   }
 
   /** The answers of all limiters to a typed key, and the changes of this key and of all keys. */
@@ -67,17 +74,25 @@ export class KeyQuestions {
     const views = isNetwork ? [] : await this.#admin.key(key, { ...options, signal });
     if (views.length === 0) refuseCut(signal);
     const logged = await this.#changesOf(key, views);
-    const shown = withOpenTiers(views, logged).map((view) => ({
+    const settled = await settledTiers(views, logged, (place) =>
+      this.#admin.denials(key, { ...place, signal }),
+    );
+    this.#tiers.note(settled);
+    const shown = this.#tiers.marked(settled).map((view) => ({
       ...this.#hidden(view),
       // The policies of a tenant have the key of the shared limit.
       ...(view.within !== undefined && {
         policies: view.policies.map((each) => ({ ...each, key: this.#show(each.key) })),
       }),
       lacksSlots: view.reason !== 'banned' && lacksSlots(view.policies),
-      banCause: banCauseOf(view, logged),
+      ...(view.bannedForMs > 0 &&
+        view.bannedBy === null &&
+        view.banReason === null && { banOrigin: originOf(view, logged) }),
     }));
-    // The visitor typed this key, so it is not hidden here, while the key of a shared limit is.
-    const changes = logged.map((change) => this.#hidden(changeRow(change, (each) => each as never)));
+    // The visitor typed this key, so it is not hidden here, while the key of a shared limit, a network and other keys of an import are.
+    const typed = new Set<unknown>([key, ...views.map((view) => view.key)]);
+    const show: Show = (each) => (typed.has(each) ? (each as never) : this.#show(each));
+    const changes = logged.map(({ imported: _, ...change }) => changeRow(change, show));
     return { key, isNetwork, views: shown, changes };
   }
 
@@ -85,16 +100,21 @@ export class KeyQuestions {
     const keys = new Set([key, ...views.map((view) => view.key)]);
     const logged: LoggedChange[] = [];
     let scanned = 0;
-    for await (const change of this.#admin.log()) {
-      const { key: changed, network, action, name } = change;
+    for await (const change of this.#admin.log({ withKeys: true })) {
+      const { key: changed, network, imported, action, name } = change;
       // Limits of all keys are those of this key, too.
       const isOfAll = changed === undefined && (action === 'override' || action === 'remove');
-      if (
-        (isOfAll && views.some((view) => view.name === name)) ||
+      const view = views.find((each) => isOfKey(change, each));
+      const own = imported?.find((each) => view && each.key === view.key);
+      if (view) logged.push({ ...change, ...(own && { forMs: own.forMs }) });
+      else if (
+        (isOfAll && views.some((each) => each.name === name)) ||
         [changed, network].some((each) => typeof each === 'string' && keys.has(each))
       )
         logged.push(change);
       if (logged.length === LOGGED || ++scanned === SCANNED) break;
+      // Other requests have their turn.
+      if (scanned % STEP === 0) await setImmediate();
     }
     return logged;
   }

@@ -1,11 +1,8 @@
 import {
-  banRuleOf,
-  silentMs,
   withoutPage,
   withoutSecrets,
   type Admin,
   type KeyRates,
-  type LimiterHistory,
   type LimiterRates,
   type LimiterView,
   type Loss,
@@ -18,10 +15,12 @@ import { firstOf } from './first.js';
 import type { Show } from './hidden.js';
 import { Ends, type DeniedKey } from './ends.js';
 import { Judges } from './judges.js';
+import { refuse } from './input.js';
+import { readMinutes, type Minutes } from './minutes.js';
 import type { CountedSlots } from './near.js';
-
-/** The state that the page shows, by the names of its parts. Parts are sent separately, when they change. */
-export type Parts = Readonly<Record<string, unknown>>;
+import { Pauses } from './pauses.js';
+import { partsOf, type Parts } from './now-parts.js';
+import type { Sampled } from './searches.js';
 
 /** Ages of the parts, ms. Counts change each second; the others change rarely. */
 const TRAFFIC_MS = 1_800;
@@ -33,14 +32,6 @@ const CHANGES_MS = 4_000;
 /** The age of the names in which a name that is unknown is looked for again, ms. */
 const UNKNOWN_MS = 1_000;
 
-/** The minutes of the sparklines, and of later readings, because older minutes do not change. */
-const MINUTES = 15;
-const RECENT_MINUTES = 2;
-
-/** The minutes in which keys near their limit are counted, and the level of their use: `USE_LEVELS[14]`, 71 %. */
-const NEAR_MINUTES = 5;
-const NEAR_LEVEL = 14;
-
 /** The latest changes beside the limiters. */
 const LATEST = 12;
 
@@ -50,22 +41,6 @@ const KEYS = 20;
 /** The most denied and the busiest keys of all limiters. */
 const DENIED_KEYS = 12;
 const BUSY_KEYS = 12;
-
-const MAX_PROCESSES = 200;
-
-/** The traits of a limiter that is not published. */
-const UNKNOWN = { holdsSlots: false, sharesLimits: false };
-
-const QUIET = { admitted: 0, denied: 0, degraded: 0, waiting: 0, held: 0, slots: 0 } as const;
-
-const COLUMNS = ['admitted', 'denied', 'degraded'] as const;
-
-type Column = (typeof COLUMNS)[number];
-
-interface Minutes {
-  readonly starts: readonly number[];
-  readonly limiters: ReadonlyMap<string, Pick<LimiterHistory, Column | 'use'>>;
-}
 
 /** Reads the state of the first screen. Each part is read as often as it changes, whatever the number of viewers. */
 export class Now {
@@ -78,6 +53,7 @@ export class Now {
   readonly #changes: Cached<ChangeRow[]>;
   readonly #show: Show;
   readonly judges: Judges;
+  readonly #pauses = new Pauses();
   readonly #ends: Ends;
   #last: Parts = {};
   /** Whether the last state had no limiter. */
@@ -97,12 +73,13 @@ export class Now {
     this.#loss = new Cached(LIMITERS_MS, () => admin.loss().catch(() => null), now);
     this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
     const latest = async (): Promise<ChangeRow[]> =>
-      (await firstOf(admin.log(), LATEST)).map((change) => changeRow(change, show));
+      (await firstOf(admin.log({ withKeys: true }), LATEST)).map((change) => changeRow(change, show));
     this.#changes = new Cached(CHANGES_MS, latest, now);
   }
 
   /** Never rejects: if the store fails, the last state is marked as old. */
   async read(): Promise<Parts> {
+    const startedAt = Date.now();
     try {
       const [traffic, minutes, limiters, loss, memory, changes] = await Promise.all([
         this.#traffic.get(),
@@ -114,6 +91,7 @@ export class Now {
         this.#changes.get(),
       ]);
       this.#readAt = Date.now();
+      this.#pauses.note(startedAt, false);
       this.#isEmpty = limiters.length === 0;
       const store = {
         state: 'up',
@@ -122,8 +100,16 @@ export class Now {
       };
       const denied = await this.#denied(traffic, limiters);
       const busy = this.#busy(traffic);
-      this.#last = { store, memory, changes, denied, busy, ...partsOf(limiters, traffic, minutes) };
+      this.#last = {
+        store,
+        memory,
+        changes,
+        denied,
+        busy,
+        ...partsOf(limiters, traffic, minutes, this.#pauses.silentMs),
+      };
     } catch (error) {
+      this.#pauses.note(startedAt, true);
       const message = withoutSecrets(causeIn(error instanceof Error ? error.message : String(error)));
       this.#last = { ...this.#last, store: { state: 'down', message, readAt: this.#readAt } };
     }
@@ -171,6 +157,15 @@ export class Now {
     return found?.traits.sharesLimits ?? false;
   }
 
+  /** The keys to sample of a limiter. Of a limiter with tiers, they are judged by one. An invented tier would be searched for. */
+  async sampledIn(name: string, tier: string | undefined): Promise<Sampled> {
+    const [most] = (await this.#limiters.get()).find((each) => each.name === name)?.configurations ?? [];
+    const { policies = [], tiers = {} } = most ?? {};
+    if (tier === undefined || Object.keys(tiers).length === 0) return { name };
+    if (tier === '') return policies.length > 0 ? { name, policies } : { name };
+    return Object.hasOwn(tiers, tier) ? { name, tier } : refuse('tier: the limiter has no such tier.', 404);
+  }
+
   /** Makes the next reading show a change that was made just now. */
   expire(): void {
     this.#limiters.expire();
@@ -211,132 +206,4 @@ function deniedIn(limiters: readonly LimiterRates[]): DeniedKey[] {
     .flatMap(({ name, keys }) => keys.filter((each) => each.denied > 0).map((each) => ({ ...each, name })))
     .sort((a, b) => b.denied - a.denied)
     .slice(0, DENIED_KEYS);
-}
-
-async function readMinutes(admin: Admin, last: Minutes | undefined): Promise<Minutes> {
-  const recent = last && (await admin.history({ minutes: RECENT_MINUTES }));
-  const isNext = recent !== undefined && last!.starts.includes(recent.minutes[0]!);
-  const { minutes: starts, limiters } = isNext ? recent : await admin.history({ minutes: MINUTES });
-  if (!isNext) return { starts, limiters: new Map(limiters.map((each) => [each.name, each])) };
-  const kept = last!.starts.filter((start) => start < starts[0]!);
-  const all = [...kept, ...starts].slice(-MINUTES);
-  const by = new Map(limiters.map((each) => [each.name, each]));
-  const names = new Set([...last!.limiters.keys(), ...by.keys()]);
-  const merged = [...names].map((name) => {
-    const [before, after] = [last!.limiters.get(name), by.get(name)];
-    const join = (column: Column): number[] => {
-      const old = kept.map((_, i) => before?.[column][i] ?? 0);
-      const fresh = starts.map((_, i) => after?.[column][i] ?? 0);
-      return [...old, ...fresh].slice(-MINUTES);
-    };
-    const columns = Object.fromEntries(COLUMNS.map((column) => [column, join(column)]));
-    return [name, { ...(columns as Record<Column, number[]>), use: after?.use ?? {} }] as const;
-  });
-  return { starts: all, limiters: new Map(merged) };
-}
-
-function partsOf(limiters: readonly LimiterView[], traffic: Traffic, minutes: Minutes): Parts {
-  const counted = new Map(traffic.limiters.map((each) => [each.name, each]));
-  const known = new Set(limiters.map(({ name }) => name));
-  // A limiter that counts and is not published, such as one of an earlier version.
-  const others = traffic.limiters.filter(({ name }) => !known.has(name)).map(({ name }) => name);
-  const rows = [
-    ...limiters.map((view) => {
-      const isKnown = counted.has(view.name) || minutes.limiters.has(view.name);
-      const isCounted = view.isCounted ?? (isKnown || null);
-      return rowOf({ ...view, isCounted }, counted.get(view.name));
-    }),
-    ...others.map((name) =>
-      rowOf({ name, configurations: [], isCounted: true, traits: UNKNOWN }, counted.get(name)),
-    ),
-  ];
-  const sparks = [...minutes.limiters].map(([name, each]) => [`spark ${name}`, sparkOf(each)] as const);
-  const sum = (field: keyof typeof QUIET): number =>
-    Math.round(10 * traffic.limiters.reduce((total, each) => total + each[field], 0)) / 10;
-  const { instances, isSampled, processes, spanMs } = traffic;
-  const fields = Object.keys(QUIET) as (keyof typeof QUIET)[];
-  return {
-    total: {
-      ...Object.fromEntries(fields.map((field) => [field, sum(field)])),
-      ...{ spanMs, instances, isSampled },
-    },
-    minutes: minutes.starts,
-    processes: processes.map(({ since, ...each }) => ({ ...each, since: since?.getTime() ?? null })),
-    instances: instancesOf(limiters),
-    ...Object.fromEntries(rows.map((row) => [`row ${row.name}`, row])),
-    ...Object.fromEntries(sparks),
-  };
-}
-
-interface ProcessRow {
-  readonly host: string;
-  readonly pid: number;
-  readonly version: string;
-  /** The time since its last publication, ms, if the next one is late. Otherwise 0. */
-  readonly silentMs: number;
-  readonly names: string[];
-  /** The limiters of which another configuration is more common. */
-  readonly differing: string[];
-}
-
-function instancesOf(limiters: readonly LimiterView[]): ProcessRow[] {
-  const rows = new Map<string, ProcessRow>();
-  for (const { name, configurations } of limiters)
-    for (const [i, { instances }] of configurations.entries())
-      for (const instance of instances) {
-        const { host, pid, version } = instance;
-        const id = `${host} ${pid}`;
-        const silent = silentMs(instance);
-        const row = rows.get(id) ?? { host, pid, version, silentMs: silent, names: [], differing: [] };
-        rows.set(id, row);
-        row.names.push(name);
-        if (i > 0) row.differing.push(name);
-      }
-  return [...rows.values()].slice(0, MAX_PROCESSES);
-}
-
-/** A row of the first screen. */
-function rowOf(view: LimiterView, counted: LimiterRates | undefined) {
-  const { name, configurations, isCounted, traits, overridden } = view;
-  const [most] = configurations;
-  const { admitted, denied, degraded, waiting, held, slots } = counted ?? QUIET;
-  const { policies = [], reasons = [] } = counted ?? {};
-  const instances = configurations.flatMap((each) => each.instances);
-  const causes = [
-    ...policies.map((each) => ({ ...each, isReason: false })),
-    ...reasons.map(({ reason, ...each }) => ({ name: reason, ...each, isReason: true })),
-  ].filter((each) => each.denied > 0);
-  return {
-    name,
-    policies: most?.policies ?? [],
-    tiers: most?.tiers ?? {},
-    shadow: most?.shadow ?? false,
-    dynamic: most?.dynamic ?? false,
-    bans: configurations.some(({ ban }) => ban !== null),
-    bansBy: [...new Set(configurations.flatMap(({ ban, banBy = 'key' }) => (ban ? [banBy] : [])))],
-    /** The denials after which it bans a key, and the length of the ban, or `null` if denials never ban. */
-    banRule: banRuleOf(configurations) ?? null,
-    /** Whether it limits how many requests run at once. */
-    slots: traits.holdsSlots,
-    /** The number of keys with other limits, or `null` if the limiter does not support overrides. */
-    overridden: overridden?.keys ?? null,
-    isOverridden: (overridden?.all ?? null) !== null,
-    configurations: configurations.length,
-    processes: instances.filter((each) => silentMs(each) === 0).length,
-    /** The processes whose next publication is late, so that they may have ended. */
-    silent: instances.filter((each) => silentMs(each) > 0).length,
-    /** False if a store has `counts: false`. Null if that is unknown, because no decision was counted. */
-    isCounted,
-    rates: { admitted, denied, degraded, waiting, held, slots },
-    /** The policies and reasons of the denials, the most frequent first. */
-    causes: causes.sort((a, b) => b.denied - a.denied).slice(0, 3),
-  };
-}
-
-function sparkOf({ admitted, denied, degraded, use }: Pick<LimiterHistory, Column | 'use'>) {
-  // The number of times that a key rose to 70 % of a policy, in the worst of the last minutes.
-  const near = Object.values(use).map((minutes) =>
-    Math.max(0, ...minutes.slice(-NEAR_MINUTES).map((levels) => levels[NEAR_LEVEL] ?? 0)),
-  );
-  return { admitted, denied, degraded, near: Math.max(0, ...near) };
 }

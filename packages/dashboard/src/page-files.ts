@@ -9,7 +9,7 @@ const LIBRARIES = ['preact', 'preact/hooks', 'htm'];
 
 /** The modules of the page, each after those that it imports. */
 const MODULES = [
-  ...['lib', 'address', 'text', 'zone', 'command', 'plan', 'use', 'undo', 'key-facts'],
+  ...['lib', 'address', 'text', 'zone', 'command', 'plan', 'use', 'undo', 'key-facts', 'outages'],
   ...['state', 'link', 'parts', 'outage', 'charts', 'notes', 'transfer', 'limits', 'dialog', 'slots'],
   ...[
     'tenants',
@@ -19,6 +19,7 @@ const MODULES = [
     'all-keys',
     'now',
     'past',
+    'verdict',
     'key',
     'what-if',
     'log',

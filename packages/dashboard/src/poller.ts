@@ -1,4 +1,4 @@
-import type { Parts } from './now.js';
+import type { Parts } from './now-parts.js';
 
 /** A change of the shown state: all parts at first, then the parts that differ. */
 export interface Update {

@@ -8,12 +8,14 @@ import {
 } from 'headgate/admin';
 import { Answers } from './answers.js';
 import { Cached, CachedByName } from './cached.js';
-import { changeRow } from './change-row.js';
+import { BanOrigins } from './ban-origins.js';
+import { changeRow, importedRows } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 import { timesLeft, type Judged } from './judges.js';
 import { KeyQuestions } from './key-questions.js';
+import { NearAll, type NearOfAll } from './near-all.js';
 import { Near } from './near.js';
 import type { Now } from './now.js';
 import { Searches, type Denied } from './searches.js';
@@ -69,7 +71,9 @@ export class Reads {
   readonly #uses: CachedByName<object>;
   readonly #spans: Readonly<Record<(typeof SPANS)[number], Cached<object>>>;
   readonly #near: Near;
+  readonly #nearAll: NearAll;
   readonly #searches: Searches;
+  readonly #origins: BanOrigins;
   readonly #questions: KeyQuestions;
   readonly #logs = new Answers<LoggedChange[]>(LOG_MS, new Turns(MAX_LOGS_WAITING));
 
@@ -78,9 +82,11 @@ export class Reads {
     this.#now = now;
     this.#show = show;
     this.#lists = new CachedByName(LISTS_MS, (name) => this.#readLists(name));
-    this.#denied = new CachedByName(DENIED_MS, async (name) => {
-      const denied = await this.#searches.denied(name);
-      return { ...denied, at: Date.now() };
+    this.#denied = new CachedByName(DENIED_MS, async (name): Promise<Denied & { readonly at: number }> => {
+      const { bans, ...denied } = await this.#searches.denied(name);
+      const at = Date.now();
+      const origins = await this.#origins.of(bans);
+      return { ...denied, bans: bans.map((ban, i) => ({ ...ban, ...origins[i] })), at };
     });
     this.#uses = new CachedByName(USES_MS, (name) => this.#readUse(name));
     this.#spans = {
@@ -88,7 +94,9 @@ export class Reads {
       '24h': new Cached(DAY_MS, () => linesOf(admin, { hours: 24 })),
     };
     this.#searches = new Searches(admin, show);
-    this.#questions = new KeyQuestions(admin, show);
+    this.#origins = new BanOrigins(admin);
+    this.#questions = new KeyQuestions(admin, show, now.judges.tiers);
+    this.#nearAll = new NearAll(admin, this.#searches, show);
     this.#near = new Near(this.#searches, show, (name) => now.slotsOf(name));
   }
 
@@ -133,10 +141,13 @@ export class Reads {
     this.#denied.expire();
     this.#logs.expire();
     this.#questions.expire();
+    this.#origins.expire();
+    this.#nearAll.expire();
   }
 
   async #readLists(name: string): Promise<Lists> {
     const recorded = await firstOf(this.#admin.bans({ name, scan: 'never' }), LISTED);
+    const origins = await this.#origins.of(recorded);
     const overrides = await firstOf(this.#admin.overrides({ name }), LISTED);
     const counted = await this.#now.keysOf(name);
     // A tenant is judged with its limit.
@@ -146,7 +157,7 @@ export class Reads {
     );
     return {
       judged: new Map(judged),
-      bans: recorded.map((ban) => ({ ...ban, ...this.#hidden(ban) })),
+      bans: recorded.map((ban, i) => ({ ...ban, ...origins[i], ...this.#hidden(ban) })),
       overrides: overrides.map((each: OverriddenKey) => ({ ...each, ...this.#hidden(each) })),
       tenants: (await this.#now.hasTenants(name)) ? await this.#searches.tenants(name) : [],
     };
@@ -181,15 +192,36 @@ export class Reads {
     return { ...found, ageMs: Date.now() - at };
   }
 
+  /** The keys of all limiters that have used 80 % of a limit. */
+  nearAll(): Promise<NearOfAll> {
+    return this.#nearAll.read();
+  }
+
   /** The changes, read one after the other, because a rare name reads the whole log. */
   async log(query: URLSearchParams, visitor: HasLeft): Promise<object> {
     const since = choice('since', query.get('since') ?? '1d', AGES);
     const name = query.get('name') || undefined;
     if (name !== undefined) await this.#checkName(name);
-    const options = { ...(since !== 'all' && { since }), ...(name !== undefined && { name }) };
+    const options = {
+      ...(since !== 'all' && { since }),
+      ...(name !== undefined && { name }),
+      withKeys: true,
+    };
     const read = () => firstOf(this.#admin.log(options), LOGGED);
     const rows = await this.#logs.get(JSON.stringify(options), read, visitor);
     return { rows: rows.map((row) => changeRow(row, this.#show)), isCut: rows.length === LOGGED };
+  }
+
+  /** All keys of a logged import. */
+  async imported(query: URLSearchParams, visitor: HasLeft): Promise<object> {
+    const id = query.get('id') ?? '';
+    const read = async (): Promise<LoggedChange[]> => {
+      for await (const change of this.#admin.log({ actions: ['import'], withKeys: true }))
+        if (change.id === id) return [change];
+      return [];
+    };
+    const [found] = await this.#logs.get(JSON.stringify({ id }), read, visitor);
+    return { keys: importedRows(found?.imported ?? [], this.#show) };
   }
 
   /** The distribution of use of a limiter's policies in the last hour. */
@@ -227,11 +259,15 @@ export class Reads {
     };
   }
 
-  /** A sample of the keys of a policy, the same for all viewers, with their rest of it, the smallest first. */
+  /**
+   * A sample of the keys of a policy, the same for all viewers, with their rest of it, the smallest first. A limiter with tiers judges all keys
+   * by one of them, or, with an empty tier, as requests without one.
+   */
   async sample(body: Body): Promise<object> {
-    const [name, tier] = [text(body, 'name'), optional(body, 'tier', text)];
+    const [name, tier] = [text(body, 'name'), optional(body, 'tier', (from, field) => String(from[field]))];
     await this.#checkName(name);
-    return this.#searches.sample(name, tier, text(body, 'policy'));
+    const sampled = await this.#now.sampledIn(name, tier);
+    return this.#searches.sample(sampled, text(body, 'policy'));
   }
 
   /** Refuses invented names, for each of which the store would be searched. */
@@ -242,10 +278,12 @@ export class Reads {
 
 async function linesOf(admin: Admin, span: HistoryOptions): Promise<object> {
   const { minutes, limiters } = await admin.history(span);
-  const sparks = limiters.map(({ name, admitted, denied, degraded }): [string, object] => [
-    `spark ${name}`,
-    { admitted, denied, degraded, near: 0 },
-  ]);
+  const sparks = limiters.map(
+    ({ name, admitted, denied, degraded, unreachable, unanswered }): [string, object] => [
+      `spark ${name}`,
+      { admitted, denied, degraded, unreachable, unanswered, near: 0 },
+    ],
+  );
   return { minutes, ...(Object.fromEntries(sparks) as Record<string, object>) };
 }
 

@@ -1,4 +1,5 @@
-import { withoutPage, type Admin, type ResetOptions, type ResetResult } from 'headgate/admin';
+import type { Admin, ResetOptions, ResetResult } from 'headgate/admin';
+import { onPage } from './words.js';
 
 /** A limiter that forgets the charges of a key. */
 export interface Place {
@@ -41,7 +42,7 @@ export async function resetIn(
       if (i === 0) throw error;
       hasFailed = true;
       const message = error instanceof Error ? error.message : String(error);
-      results.push({ ...place, ...NOTHING, error: withoutPage(message) });
+      results.push({ ...place, ...NOTHING, error: onPage(message) });
     }
   }
   return results;

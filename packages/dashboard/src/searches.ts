@@ -1,6 +1,8 @@
 import { HeadgateError } from 'headgate';
 import {
   lacksSlots,
+  USE_LEVELS,
+  useIn,
   type Admin,
   type BannedKey,
   type JudgedKey,
@@ -54,13 +56,26 @@ export interface Denied {
   readonly bans: readonly BannedKey[];
 }
 
+/** The keys to sample: those of a limiter, by all of its tiers; by one tier; or by the policies of requests without a tier. */
+export interface Sampled extends Pick<KeysOptions, 'tier' | 'policies'> {
+  readonly name: string;
+}
+
 /** The sampled keys of one policy, those with the smallest remaining part first. */
 export interface Sample {
   readonly keys: readonly { readonly key: ShownKey; readonly remaining: number; readonly limit: number }[];
   /** The number of keys in the sample. */
   readonly count: number;
   readonly isCut: boolean;
+  /** The number of keys that are not in the sample, because they have another tier, judging by their use. */
+  readonly others: number;
+  /** The numbers of keys that use each of the `USE_LEVELS` now, and then of those that have nothing left. */
+  readonly use: readonly number[];
+  /** The units that the keys use now. */
+  readonly used: number;
 }
+
+const NO_SAMPLE: Sample = { keys: [], count: 0, isCut: false, others: 0, use: [], used: 0 };
 
 /** The most searches that wait. There are a few for each limiter, and visitors of one limiter share them. */
 const MAX_WAITING = 30;
@@ -69,13 +84,17 @@ const MAX_WAITING = 30;
 export class Searches {
   readonly #admin: Admin;
   readonly #show: Show;
+  /** By the sampled keys, as JSON. */
   readonly #samples: CachedByName<Map<string, Sample>>;
+  /** The tiers of the keys that have only one, judging by their use. */
+  readonly #tiers: CachedByName<ReadonlyMap<string, string | undefined>>;
   readonly #turns = new Turns(MAX_WAITING);
 
   constructor(admin: Admin, show: Show) {
     this.#admin = admin;
     this.#show = show;
-    this.#samples = new CachedByName(SAMPLES_MS, (name) => this.#readSamples(name));
+    this.#samples = new CachedByName(SAMPLES_MS, (id) => this.#readSamples(JSON.parse(id) as Sampled));
+    this.#tiers = new CachedByName(SAMPLES_MS, (name) => this.#readTiers(name));
   }
 
   /** Runs a task after all earlier ones. */
@@ -128,32 +147,46 @@ export class Searches {
   }
 
   /** A sample of the keys of a policy, the same for all visitors. */
-  async sample(name: string, tier: string | undefined, policy: string): Promise<Sample> {
-    const samples = await this.#samples.get(name);
-    return samples.get(JSON.stringify([tier, policy])) ?? { keys: [], count: 0, isCut: false };
+  async sample(sampled: Sampled, policy: string): Promise<Sample> {
+    const samples = await this.#samples.get(JSON.stringify(sampled));
+    return samples.get(policy) ?? NO_SAMPLE;
   }
 
-  /** The samples by tier and policy, by one search. A key is in the tiers that it may have, judging by its use. */
-  async #readSamples(name: string): Promise<Map<string, Sample>> {
-    const kinds = ['admitted', 'limited'] as const;
-    const byPolicy = new Map<string, Sample['keys'][number][]>();
-    let count = 0;
-    const [, isCut] = await this.search({ name, kinds }, SAMPLE_TIMEOUT_MS, (find) => {
-      if ((find.kind !== 'admitted' && find.kind !== 'limited') || !find.likely) return false;
-      for (const { name: policy, remaining, limit } of find.policies) {
-        const id = JSON.stringify([find.tier, policy]);
-        const keys = byPolicy.get(id) ?? [];
-        byPolicy.set(id, keys);
-        keys.push({ key: this.#show(find.key), remaining, limit });
-      }
+  /** The samples by policy, by one search. Keys that certainly have another tier than the sampled one are only counted. */
+  async #readSamples(sampled: Sampled): Promise<Map<string, Sample>> {
+    const { name, tier, policies } = sampled;
+    const isOfTier = tier !== undefined || policies !== undefined;
+    const tiers = isOfTier ? await this.#tiers.get(name) : new Map<string, string | undefined>();
+    const samples = new Map<string, SampledUse>();
+    let [count, others] = [0, 0];
+    const isCut = await this.#sampled({ ...sampled }, (find) => {
+      const id = idOf(find);
+      if (tiers.has(id) && tiers.get(id) !== tier) others++;
+      else
+        for (const verdict of find.policies)
+          sampleOf(samples, verdict.name).add(this.#show(find.key), verdict);
       return ++count === SAMPLED_KEYS;
     });
-    return new Map(
-      [...byPolicy].map(([id, keys]) => {
-        keys.sort((a, b) => a.remaining / a.limit - b.remaining / b.limit);
-        return [id, { keys: keys.slice(0, SAMPLE_SHOWN), count: keys.length, isCut }];
-      }),
+    return new Map([...samples].map(([policy, each]) => [policy, { ...each.sample, isCut, others }]));
+  }
+
+  async #readTiers(name: string): Promise<ReadonlyMap<string, string | undefined>> {
+    const tiers = new Map<string, string | undefined>();
+    await this.#sampled({ name }, (find) => {
+      if (find.certain && find.policies.some((verdict) => useIn(verdict).used > 0))
+        tiers.set(idOf(find), find.tier);
+      return tiers.size === SAMPLED_KEYS;
+    });
+    return tiers;
+  }
+
+  /** @returns whether the search ended early */
+  async #sampled(options: KeysOptions, take: (find: JudgedKey) => boolean): Promise<boolean> {
+    const kinds = ['admitted', 'limited'] as const;
+    const [, isCut] = await this.search({ ...options, kinds }, SAMPLE_TIMEOUT_MS, (find) =>
+      (find.kind === 'admitted' || find.kind === 'limited') && find.likely ? take(find) : false,
     );
+    return isCut;
   }
 
   /** Searches until the time is over, or until `take` returns true for a find. @returns the search, and whether it ended early */
@@ -184,3 +217,37 @@ export class Searches {
 /** Whether the answer is unknown, because the limits depend on the request, or the limiter counts other keys. */
 export const isUnknown = (error: unknown): boolean =>
   error instanceof HeadgateError && error.code === 'HEADGATE_INVALID_ARGUMENT';
+
+type Verdict = JudgedKey['policies'][number];
+
+/** The present use of one policy by the sampled keys. */
+class SampledUse {
+  readonly #keys: Sample['keys'][number][] = [];
+  readonly #use = [...USE_LEVELS, 0].map(() => 0);
+  #used = 0;
+
+  add(key: ShownKey, verdict: Verdict): void {
+    const { remaining, limit } = verdict;
+    const { used, quota } = useIn(verdict);
+    this.#keys.push({ key, remaining, limit });
+    this.#used += Math.max(0, used);
+    if (used <= 0) return;
+    for (const [i, level] of USE_LEVELS.entries()) if (used >= level * quota) this.#use[i]!++;
+    if (remaining < 1) this.#use[USE_LEVELS.length]!++;
+  }
+
+  get sample(): Omit<Sample, 'isCut' | 'others'> {
+    const keys = this.#keys.sort((a, b) => a.remaining / a.limit - b.remaining / b.limit);
+    return { keys: keys.slice(0, SAMPLE_SHOWN), count: keys.length, use: this.#use, used: this.#used };
+  }
+}
+
+function sampleOf(samples: Map<string, SampledUse>, policy: string): SampledUse {
+  const known = samples.get(policy);
+  if (known) return known;
+  const made = new SampledUse();
+  samples.set(policy, made);
+  return made;
+}
+
+const idOf = ({ key, dimension, within }: JudgedKey): string => JSON.stringify([key, dimension, within]);

@@ -22,6 +22,7 @@ import { eventStream } from './stream.js';
 import { exportedLines, importLines, previewLines } from './transfers.js';
 import { undo } from './undos.js';
 import { visitorOf } from './visitors.js';
+import { onPage } from './words.js';
 
 /** The time between two readings of the state while somebody watches, ms. */
 const POLL_MS = 2_000;
@@ -97,13 +98,15 @@ export class Service {
         case '/api/denied':
           return json(await this.#reads.denied(nameIn(query)));
         case '/api/near':
-          return json(await this.#reads.near(nameIn(query)));
+          return json(await (query.has('name') ? this.#reads.near(nameIn(query)) : this.#reads.nearAll()));
         case '/api/use':
           return json(await this.#reads.use(nameIn(query)));
         case '/api/history':
           return json(await this.#reads.history(query));
         case '/api/log':
           return json(await this.#reads.log(query, visitorOf(asked.request)));
+        case '/api/imported':
+          return json(await this.#reads.imported(query, visitorOf(asked.request)));
         case '/api/export':
           return await this.#export(asked, query);
         default:
@@ -216,7 +219,7 @@ async function answered<T>(answer: () => Promise<T>): Promise<T | Response> {
     if (!(error instanceof HeadgateError)) throw error;
     const { code, message } = error;
     const isOfStore = code.startsWith('HEADGATE_STORE');
-    return json({ error: causeIn(message), code }, isOfStore ? 503 : 400);
+    return json({ error: isOfStore ? causeIn(message) : onPage(message), code }, isOfStore ? 503 : 400);
   }
 }
 

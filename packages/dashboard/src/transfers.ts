@@ -9,7 +9,6 @@ import {
   readBanLine,
   readOverrideLine,
   whoseJson,
-  withoutPage,
   type Admin,
   type BanEffect,
   type ImportedBan,
@@ -20,6 +19,7 @@ import {
 import { changed, overrides, type Changed } from './changes.js';
 import type { Note } from './entries.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
+import { onPage } from './words.js';
 
 /** The most lines of an import. Its undo is a change of each of them. */
 const MAX_LINES = 1000;
@@ -119,17 +119,6 @@ function parsed<T extends object>(
     }
   });
 }
-
-/** The options that a message names, and the words for them on the page, which takes no literal keys. */
-const WORDS: readonly (readonly [option: RegExp, words: string])[] = [
-  [/, or set `raw: true`[^.]*\./, '.'],
-  [/ Set `raw: true`[^.]*\./, ''],
-  [/Set `name` for such lines\./, 'Import it from the row of a limiter.'],
-  [/Set `for` to a duration, such as '2h'\./, 'Choose for how long.'],
-];
-
-const onPage = (message: string): string =>
-  WORDS.reduce((text, [option, words]) => text.replace(option, words), withoutPage(message));
 
 /** The rows of lines. @param effects those of the lines that could be parsed */
 function rowsOf<T extends object>(

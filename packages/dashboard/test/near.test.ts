@@ -74,6 +74,25 @@ describe('keys near their limit', () => {
     await made.close();
   });
 
+  it('have a mark if units stay in the use for longer than the window', async () => {
+    const store = memoryStore();
+    const made = createLimiter({
+      ...{ store, name: 'api' },
+      policies: ['sliding=10/1h', 'fixed=fixed-window 10/1h'],
+    });
+    const near = new Near(new Searches(createAdmin(store), shown), shown);
+    await made.consume('ada', { cost: 9 });
+    const { rows } = await near.of('api');
+    const marks = rows.map(({ policy, isSegmented = false }) => [policy, isSegmented]);
+    expect(new Map(marks as [string, boolean][])).to.deep.equal(
+      new Map([
+        ['sliding', true],
+        ['fixed', false],
+      ]),
+    );
+    await made.close();
+  });
+
   it('are judged by the tiers that they may have, and tenants by their share', async () => {
     const store = memoryStore();
     const made = [

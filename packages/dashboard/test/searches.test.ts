@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createLimiter, memoryStore } from 'headgate';
 import { createAdmin, type Admin, type KeysOptions } from 'headgate/admin';
-import { Searches } from '../src/searches.js';
+import { Searches, type Sample } from '../src/searches.js';
 import { startPage, tokenFields } from './servers.js';
 
 describe('searches of the dashboard', () => {
@@ -37,14 +37,14 @@ describe('searches of the dashboard', () => {
     const searches = new Searches(admin, shown);
     const invented = Array.from({ length: 100 }, (_, i) => `invented ${i}`);
     const answers = await Promise.all(
-      ['minute', 'day', ...invented].map((policy) => searches.sample('api', undefined, policy)),
+      ['minute', 'day', ...invented].map((policy) => searches.sample({ name: 'api' }, policy)),
     );
     expect(seen.searches).to.have.lengthOf(1);
     expect(seen.searches[0]!.count).to.be.at.most(100);
     expect(answers[0]).to.include({ count: 300, isCut: false });
     expect(answers[0]!.keys[0]).to.include({ remaining: 1, limit: 10 });
     expect(answers[1]!.keys[0]).to.include({ remaining: 41, limit: 50 });
-    expect(answers[2]).to.deep.equal({ keys: [], count: 0, isCut: false });
+    expect(answers[2]).to.deep.include({ keys: [], count: 0, isCut: false, use: [] });
     await Promise.all(Array.from({ length: 10 }, () => searches.denied('api')));
     expect(seen.most).to.equal(1);
     await limiter.close();
@@ -67,7 +67,7 @@ describe('searches of the dashboard', () => {
     const searches = new Searches(createAdmin(store), shown);
     await limiter.consume('ada', { tier: 'pro' });
     await limiter.consume('bob', { tier: 'free' });
-    const { keys } = await searches.sample('api', 'pro', 'default');
+    const { keys } = await searches.sample({ name: 'api', tier: 'pro' }, 'default');
     expect(keys).to.deep.equal([{ key: 'ada', remaining: 99, limit: 100 }]);
     await limiter.close();
   });
@@ -79,9 +79,44 @@ describe('searches of the dashboard', () => {
     const searches = new Searches(createAdmin(store), shown);
     await limiter.consume('acme', { tier: 'pro', cost: 530 });
     await limiter.consume('ada', { tier: 'free', cost: 7 });
-    const keysOf = async (tier: string) => (await searches.sample('api', tier, 'minute')).keys;
-    expect(await keysOf('free')).to.deep.equal([{ key: 'ada', remaining: 53, limit: 60 }]);
-    expect(await keysOf('pro')).to.deep.equal([{ key: 'acme', remaining: 70, limit: 600 }]);
+    const [free, pro] = await Promise.all(
+      ['free', 'pro'].map((tier) => searches.sample({ name: 'api', tier }, 'minute')),
+    );
+    expect(free!.keys).to.deep.equal([{ key: 'ada', remaining: 53, limit: 60 }]);
+    expect(free).to.include({ count: 1, others: 1, used: 7 });
+    // Nothing shows that ada is not in tier pro, too.
+    expect(pro!.keys).to.deep.equal([
+      { key: 'acme', remaining: 70, limit: 600 },
+      { key: 'ada', remaining: 593, limit: 600 },
+    ]);
+    expect(pro).to.include({ count: 2, others: 0, used: 537 });
+    // Any use, from 71 % on, and nothing left.
+    expect([0, 14, 16].map((i) => pro!.use[i])).to.deep.equal([2, 1, 0]);
+    await limiter.close();
+  });
+
+  it('judge all keys of a limiter with tiers by the tier of the question, and no invented one', async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({
+      ...{ store, name: 'api', policies: ['day=10/1d'] },
+      tiers: { pro: ['day=100/1d'] },
+    });
+    const site = await startPage({ store });
+    const headers = await tokenFields(site.url);
+    const ask = async (tier: string) => {
+      const body = JSON.stringify({ name: 'api', tier, policy: 'day' });
+      const response = await fetch(`${site.url}api/sample`, { method: 'POST', headers, body });
+      return { status: response.status, sample: (await response.json()) as Partial<Sample> };
+    };
+    await fetch(`${site.url}api/now`);
+    await limiter.consume('low', { cost: 4 });
+    await limiter.consume('high', { tier: 'pro', cost: 50 });
+    const [none, pro] = [await ask(''), await ask('pro')];
+    expect(none.sample.keys).to.deep.equal([{ key: 'low', remaining: 6, limit: 10 }]);
+    expect(none.sample.others).to.equal(1);
+    expect(pro.sample.keys!.map(({ remaining }) => remaining)).to.deep.equal([50, 96]);
+    expect((await ask('invented')).status).to.equal(404);
+    await site.close();
     await limiter.close();
   });
 

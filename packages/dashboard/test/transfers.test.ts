@@ -107,10 +107,10 @@ for (const [framework, start] of Object.entries(frameworks)) {
         [1, 'the line has no duration. Choose for how long.'],
       ]);
       expect(await preview({ kind: 'bans', for: '3h', text: 'a' })).to.deep.equal([
-        [1, 'the line has no "name". Import it from the row of a limiter.'],
+        [1, 'the line has no "name". Choose the limiter of lines without one.'],
       ]);
       expect(await preview({ kind: 'bans', text: 'a' })).to.deep.equal([
-        [1, 'the line has no "name". Import it from the row of a limiter.'],
+        [1, 'the line has no "name". Choose the limiter of lines without one.'],
       ]);
       const overrides = ['x 9/1m', 'y minute=9/1m', 'z', '{"key":"q"}', '{"name":"login","key":"q"}'].join(
         '\n',

@@ -1,6 +1,6 @@
 // The changes for which the page offers an undo.
 import { expect } from 'chai';
-import { canUndo } from '../src/page/undo.js';
+import { canUndo, restoredText } from '../src/page/undo.js';
 
 const NOW = 1_000_000;
 const HOUR = 3_600_000;
@@ -38,5 +38,26 @@ describe('the undo of a change on the page', () => {
       false,
       true,
     ]);
+  });
+});
+
+describe('the dialog of an undo', () => {
+  const text = (action: string, fields: object = {}) => restoredText(row(action, fields), NOW);
+
+  it('names the state that the undo restores', () => {
+    const raised = { account: '120/1m' };
+    expect(text('override', { after: raised })).to.equal('Limits: account 120/1m → the configured limits');
+    expect(text('override', { before: { account: '60/1m' }, after: raised })).to.equal(
+      'Limits: account 120/1m → account 60/1m, until the end that it had',
+    );
+    expect(text('remove', { before: raised })).to.equal(
+      'Limits: the configured limits → account 120/1m, until the end that it had',
+    );
+    expect(text('ban', { forMs: HOUR })).to.equal('Ends the ban, 59 min left');
+    expect(text('ban', { forMs: HOUR, before: HOUR / 2 })).to.equal('Ban, 59 min left → 29 min left');
+    expect(text('unban', { before: HOUR })).to.equal('Bans again for 59 min');
+    expect(text('import', { keys: 2 })).to.equal(
+      'Ends the imported bans of 2 keys, or restores the bans that they had before',
+    );
   });
 });

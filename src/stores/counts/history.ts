@@ -15,7 +15,7 @@ export const SECONDS_LIFE_MS = 60_000;
 
 function emptyMinute(): MinuteCounts {
   return {
-    ...{ admitted: 0, denied: 0, degraded: 0 },
+    ...{ admitted: 0, denied: 0, degraded: 0, unreachable: 0, unanswered: 0 },
     ...{ policies: new Map(), reasons: new Map(), use: new Map(), units: new Map() },
   };
 }
@@ -24,6 +24,9 @@ export interface MinuteCounts {
   admitted: number;
   denied: number;
   degraded: number;
+  /** Those of `degraded` while the store was down, by its cause. */
+  unreachable: number;
+  unanswered: number;
   readonly policies: Map<string, number>;
   readonly reasons: Map<string, number>;
   readonly use: Map<string, number[]>;
@@ -34,6 +37,7 @@ export interface MinuteCounts {
 const FIELDS = {
   ...{ admitted: 'a', denied: 'd', degraded: 'g', policy: 'p', reason: 'r' },
   ...{ use: 'u', units: 'c' },
+  ...{ unreachable: 'o', unanswered: 'h' },
 } as const;
 
 /** Whether the counts of ten minutes have a field: they have the decisions, and not their policies. */
@@ -57,7 +61,7 @@ export class History {
     const limiters = this.#minutes.get(start) ?? new Map<string, Map<string, number>>();
     this.#minutes.set(start, limiters);
     if (this.#minutes.size > MAX_WAITING_MINUTES) this.#minutes.delete(Math.min(...this.#minutes.keys()));
-    const { name, counts, degraded = 0, policies, reasons } = limiter;
+    const { name, counts, degraded = 0, down, policies, reasons } = limiter;
     const fields = limiters.get(name) ?? new Map<string, number>();
     limiters.set(name, fields);
     const increment = (field: string, by: number): void => {
@@ -66,6 +70,8 @@ export class History {
     increment(FIELDS.admitted, counts[0]);
     increment(FIELDS.denied, counts[1]);
     increment(FIELDS.degraded, degraded);
+    increment(FIELDS.unreachable, down?.unreachable ?? 0);
+    increment(FIELDS.unanswered, down?.unanswered ?? 0);
     for (const [policy, denied] of Object.entries(policies)) increment(FIELDS.policy + policy, denied);
     for (const [reason, denied] of Object.entries(reasons)) increment(FIELDS.reason + reason, denied);
     for (const [policy, { levels, units }] of use) {
@@ -119,6 +125,8 @@ export function minuteOf(fields: readonly string[]): MinuteCounts {
     } else if (field === FIELDS.admitted) counts.admitted = times;
     else if (field === FIELDS.denied) counts.denied = times;
     else if (field === FIELDS.degraded) counts.degraded = times;
+    else if (field === FIELDS.unreachable) counts.unreachable = times;
+    else if (field === FIELDS.unanswered) counts.unanswered = times;
   }
   return counts;
 }

@@ -42,12 +42,20 @@ interface KeyCounts {
   otherCauses?: Map<string, number>;
 }
 
+/** The decisions while a store was down: it could not be reached, or failed; or its answers did not come in time. */
+export interface Downs {
+  unreachable: number;
+  unanswered: number;
+}
+
 /** The counts of one limiter in one process and second. A pair is the admitted and the denied decisions. */
 export interface CountedLimiter {
   readonly name: string;
   readonly counts: readonly [number, number];
   /** The decisions of `onStoreError`. Absent without such decisions. */
   readonly degraded?: number;
+  /** Those of `degraded` while the store was down, by its cause. Absent without any, and in earlier versions. */
+  readonly down?: Downs;
   /** The denials by each policy, by name. Includes the denials that a shadow would have made. */
   readonly policies: Readonly<Record<string, number>>;
   /** The denials by anything other than a policy, by `decision.reason`. */
@@ -64,6 +72,7 @@ export class LimiterCounts {
   #admitted = 0;
   #denied = 0;
   #degraded = 0;
+  readonly #down: Downs = { unreachable: 0, unanswered: 0 };
   readonly use: UseHistogram;
   readonly #policies = new Map<string, number>();
   readonly #reasons = new Map<string, number>();
@@ -80,12 +89,18 @@ export class LimiterCounts {
     this.use = new UseHistogram(name, used);
   }
 
-  /** Counts a decision. @param times the number of decisions that it represents for its key, or 0 if its key is not counted */
-  add(decision: CountedDecision, times: number): void {
+  /**
+   * Counts a decision.
+   *
+   * @param times the number of decisions that it represents for its key, or 0 if its key is not counted
+   * @param down the cause of an outage of the store, of a degraded decision
+   */
+  add(decision: CountedDecision, times: number, down?: keyof Downs): void {
     const { allowed, policies, reason, degraded, set, subject } = decision;
     if (allowed) this.#admitted++;
     else this.#denied++;
     if (degraded) this.#degraded++;
+    if (down) this.#down[down]++;
     const isWait = ENDS_OF_WAITS.has(reason);
     if (!degraded && !isWait && (reason === undefined || decision.policy !== undefined))
       this.use.add(decision, set, subject, times > 0);
@@ -157,6 +172,7 @@ export class LimiterCounts {
       name,
       counts: [this.#admitted, this.#denied],
       ...(this.#degraded > 0 && { degraded: this.#degraded }),
+      ...(this.#down.unreachable + this.#down.unanswered > 0 && { down: this.#down }),
       policies: Object.fromEntries(this.#policies),
       reasons: Object.fromEntries(this.#reasons),
       keys: Object.fromEntries(keys),

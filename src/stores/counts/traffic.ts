@@ -13,7 +13,7 @@ import { MINUTE_MS } from './times.js';
 import { LatencyHistogram } from './latency-histogram.js';
 import type { Counted, CountSink, StoreHealth } from './sink.js';
 import { UsedKeys } from './use-histogram.js';
-import { LimiterCounts, type CountedLimiter, type CountedQueue } from './traffic-counts.js';
+import { LimiterCounts, type CountedLimiter, type CountedQueue, type Downs } from './traffic-counts.js';
 
 /** Counts of decisions, for operators. */
 export interface CountOptions {
@@ -39,6 +39,9 @@ const SEND_INTERVAL_MS = 1000;
 
 /** The time between two additions to the history, ms, because each field costs the server as much as a message. */
 const HISTORY_INTERVAL_MS = 5000;
+
+/** The age of the knowledge whether the store is down, ms. */
+const DOWN_MS = 100;
 
 interface Settings {
   readonly sample: number;
@@ -67,6 +70,9 @@ export class Traffic {
   /** The start of the minute of the first of the current counts, by the store's clock, ms since 1970. */
   #minute = 0;
   #historySince = -Infinity;
+  #down: keyof Downs | undefined;
+  /** The time of `#down`, by `performance.now()`. */
+  #downAt = -Infinity;
 
   /** @param announced all limiters of the store */
   constructor(sink: CountSink, settings: Settings, announced: ReadonlySet<Announcement>) {
@@ -101,7 +107,16 @@ export class Traffic {
       if (isSampled) this.#skip = this.#randomSkip();
       times = isSampled ? this.#settings.sample : 0;
     }
-    counts.add(decision, times);
+    counts.add(decision, times, decision.degraded ? this.#downOf() : undefined);
+  }
+
+  /** The cause of an outage of the store, or `undefined` if the store is up. Each degraded decision asks, so the answer is kept for a moment. */
+  #downOf(): keyof Downs | undefined {
+    const now = performance.now();
+    if (now - this.#downAt < DOWN_MS) return this.#down;
+    this.#downAt = now;
+    this.#down = downOf(openLimitersOn(this.#announced));
+    return this.#down;
   }
 
   #add(name: string): LimiterCounts | undefined {
@@ -228,6 +243,13 @@ function longestOf(queues: ReadonlyMap<string, KeyQueue>, text: KeyText): Waits[
       return [partTextOf(...placeOfId(id), text), queue];
     }),
   );
+}
+
+/** The cause of the outage of a store or of one of its servers, as one of the limiters sees it. */
+function downOf(open: readonly Gauged[]): keyof Downs | undefined {
+  const down = open.find(({ health }) => health.state === 'down' || health.serversDown.length > 0);
+  if (!down) return undefined;
+  return down.health.lastError?.code === 'HEADGATE_STORE_TIMEOUT' ? 'unanswered' : 'unreachable';
 }
 
 const STATES: readonly StoreHealth['state'][] = ['up', 'slow', 'down'];

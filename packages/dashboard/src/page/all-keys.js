@@ -1,7 +1,7 @@
 // The keys of all limiters: those that are denied now, and the busiest.
 import { html } from './lib.js';
 import { Cause, Key, Unknown, useFold } from './parts.js';
-import { endOf, keyText, printable, rate } from './text.js';
+import { endOf, keyText, printable, rate, span } from './text.js';
 
 /** The cells of a key and of its limiter. @param {any} props */
 function Place({ of: { key, dimension, within, name } }) {
@@ -16,7 +16,7 @@ function Place({ of: { key, dimension, within, name } }) {
 
 /** The keys of all limiters that are denied now. @param {any} props */
 export function DeniedKeys({ rows }) {
-  const { shown, more } = useFold(rows, 4);
+  const { shown, more } = useFold(rows, 4, 8);
   if (rows.length === 0) return null;
   return html`<h3>Denied keys <span class="quiet">of all limiters, in the last seconds</span></h3>
     <table class="log denied-keys">
@@ -39,7 +39,7 @@ export function DeniedKeys({ rows }) {
                 <${Cause} of=${each} />
               </td>
               <td data-label="End">
-                ${each.retryAfterMs !== null || each.lacksSlots ? endOf(each) : each.isJudged ? html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />` : html`<span class="quiet">reading …</span>`}
+                ${each.retryAfterMs !== null || each.lacksSlots ? endOf(each) : each.bannedForMs > 0 ? `ban ends in ${span(each.bannedForMs)}` : each.within && each.isJudged ? html`<span class="quiet">as its share allows</span>` : each.isJudged ? html`<${Unknown} why="the answer depends on the request, or on the tier of the key" />` : html`<span class="quiet">reading …</span>`}
               </td>
             </tr>`,
         )}
@@ -50,7 +50,7 @@ export function DeniedKeys({ rows }) {
 
 /** The keys of all limiters with most requests, as far as each limiter reports its busiest keys. @param {any} props */
 export function BusyKeys({ rows }) {
-  const { shown, more } = useFold(rows, 4);
+  const { shown, more } = useFold(rows, 4, 8);
   if (rows.length === 0) return null;
   return html`<h3>Busiest keys <span class="quiet">of all limiters, in the last seconds</span></h3>
     <table class="log busy-keys">

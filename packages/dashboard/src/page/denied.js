@@ -84,7 +84,7 @@ export const withAction = (action, subject) => subject && { action, ...subject }
 /** @param {any} props */
 export function Keys({ rows, row, overrides }) {
   const { name } = row;
-  const { shown, more } = useFold(rows, 4);
+  const { shown, more } = useFold(rows, 4, 8);
   const most = Math.max(...rows.map((/** @type {any} */ key) => key.denied + key.admitted));
   return html`<table class="keys">
       <thead>
@@ -111,7 +111,7 @@ export function Keys({ rows, row, overrides }) {
             </td>
             <td class="number" data-label="Admitted/s">${rate(key.admitted)}</td>
             <td data-label="Policy">
-              ${key.policy || key.reason ? html`<${Cause} of=${key} />${typeof key.retryAfterMs === 'number' ? html`<div class=${key.lacksSlots ? 'quiet' : 'quiet nowrap'}>${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
+              ${key.policy || key.reason ? html`<${Cause} of=${key} />${typeof key.retryAfterMs === 'number' ? html`<div class="quiet">${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
             </td>
             <td class="acts">
               ${key.bannedForMs > 0 ? html`<${Act} label="Unban" change=${withAction('unban', subject)} />` : row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(...asOf(row, subject, { ...key, override: overrideOf(key, overrides) }), 2, key.tier)} />`}<${Act}

@@ -7,7 +7,7 @@ import { addNote, forgetUndone } from './notes.js';
 import { Command, Problem } from './parts.js';
 import { app, openChange, post, refresh, useApp } from './state.js';
 import { keyText, many, printable, shortened } from './text.js';
-import { changesIn, keysIn, Lines } from './transfer.js';
+import { changesIn, ImportLimiter, keysIn, Lines } from './transfer.js';
 
 /** @param {any} change */
 const subjectText = ({ key, all }) =>
@@ -62,7 +62,7 @@ const TEXTS = {
 
 const LENGTHS = /** @type {Record<string, string[]>} */ ({
   ban: ['15m', '2h', '1d', '7d'],
-  override: ['1h', '1d', '7d', ''],
+  override: ['1h', '2h', '1d', '7d', ''],
   import: ['', '2h', '1d', '7d'],
 });
 
@@ -84,7 +84,8 @@ function Length({ change, update }) {
   const options = LENGTHS[change.action];
   const noLength = change.action === 'import' ? 'as in the lines' : 'no end';
   const label = (/** @type {string} */ value) => value || noLength;
-  const choose = (/** @type {string} */ value) => update({ for: value || undefined, until: undefined });
+  const choose = (/** @type {string} */ value) =>
+    update({ for: value || undefined, until: undefined, hasOwnLength: undefined });
   return html`<fieldset>
     <legend>For how long${change.kind === 'bans' ? ', if a line has no end' : ''}</legend>
     <div class="chips">
@@ -101,12 +102,14 @@ function Length({ change, update }) {
   </fieldset>`;
 }
 
-/** The last chosen duration of each kind of change. @type {Record<string, string | undefined>} */
+/** The last chosen duration of each kind of change. A change whose button names a duration keeps its own. @type {Record<string, string | undefined>} */
 const lastLengths = {};
 
 /** @param {any} change */
 const withLastLength = (change) =>
-  change.action in lastLengths && !change.until ? { ...change, for: lastLengths[change.action] } : change;
+  change.action in lastLengths && !change.until && !change.hasOwnLength
+    ? { ...change, for: lastLengths[change.action] }
+    : change;
 
 const PATHS = /** @type {Record<string, string>} */ ({ undo: 'api/undo', import: 'api/import' });
 
@@ -148,13 +151,25 @@ function placeText({ name, places, all, key }) {
 }
 
 /** The fields of a change that only the dialog shows. */
-const SHOWN_ONLY = ['what', 'plan', 'facts', 'left', 'shared', 'preview', 'file', 'fault'];
+const SHOWN_ONLY = [
+  'what',
+  'plan',
+  'facts',
+  'left',
+  'shared',
+  'preview',
+  'file',
+  'fault',
+  'hasOwnLength',
+  'restored',
+];
 
 /** Sends a change, and leaves a note with its undo. @param {any} change */
 async function make(change) {
   const { what, preview } = change;
   const body = Object.fromEntries(Object.entries(change).filter(([name]) => !SHOWN_ONLY.includes(name)));
-  if (LENGTHS[change.action] && !change.until) lastLengths[change.action] = change.for;
+  if (LENGTHS[change.action] && !change.until && !change.hasOwnLength)
+    lastLengths[change.action] = change.for;
   const {
     warnings,
     entries,
@@ -221,9 +236,11 @@ function Form({ given }) {
     <form method="dialog" onSubmit=${submit}>
       <h2 id="dialog-title">${texts.title(change)}</h2>
       <p class="quiet">
-        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}${change.kind === 'bans' && change.name === undefined && ' Each line needs the name of its limiter, so lines with keys alone belong in the row of a limiter.'}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.places ? ' with a record' : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
+        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}${change.kind === 'bans' && change.name === undefined && ' A line with a key alone needs a limiter.'}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.places ? ' with a record' : ''}${change.places && !change.name ? `: ${printable(placesText(change))}` : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
       </p>
+      ${isImport && given.name === undefined && html`<${ImportLimiter} change=${change} update=${update} />`}
       ${isImport && html`<${Lines} change=${change} update=${update} />`}
+      ${(change.restored ?? []).map((/** @type {string} */ text) => html`<p class="restored">${text}</p>`)}
       ${(change.facts ?? []).map((/** @type {string} */ text) => html`<p class="warn">${text}</p>`)}
       ${change.plan && html`<${Plan} change=${change} update=${update} />`}
       ${change.action === 'override' && html`<${Limits} change=${change} given=${given} update=${update} />`}

@@ -5,7 +5,7 @@ import { isAmbiguous } from './command.js';
 import { asOf, multiplied, tierText } from './plan.js';
 import { Act, authorOf, effectOf, Key, Problem, Time, Undo, undoText, verbOf } from './parts.js';
 import { Failure } from './outage.js';
-import { Past, recentText, usePast } from './past.js';
+import { Past, usePast } from './past.js';
 import { SlotUse } from './slots.js';
 import { post, useAnswer, useApp } from './state.js';
 import {
@@ -14,12 +14,14 @@ import {
   keyText,
   limitsText,
   many,
-  otherDenial,
+  originText,
   percent,
   printable,
   shortened,
   span,
 } from './text.js';
+import { hasNoLimit, placeOf, recentText, verdictOf } from './verdict.js';
+import { atTime } from './zone.js';
 
 /** @param {string} key @param {string | undefined} by */
 const keyPath = (key, by) =>
@@ -78,7 +80,8 @@ function Answers({ of, by }) {
   const all = [...shown, ...others];
   const isFirst = (/** @type {any} */ view) => all.find((each) => placeOf(each) === placeOf(view)) === view;
   return html`<${Failure} answer=${answer} />
-    ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} recent=${recentText(past)} />`}
+    ${isNetwork ? html`<${Network} of=${of} parts=${parts} />` : html`<${Verdict} views=${views} denials=${past.value?.denials} />`}
+    ${!isNetwork && html`<${ResetAll} of=${of} places=${recordedIn(views)} shared=${chargedWithin(views)} />`}
     ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} places=${recordedIn(views)} left=${chargedElsewhere(views, view)} shared=${chargedWithin(views)} isFirst=${isFirst(view)} />`)}
     ${
       others.length > 0 &&
@@ -101,8 +104,7 @@ function Answers({ of, by }) {
                 (/** @type {any} */ row) =>
                   html`<li>
                     <p>
-                      <b>${authorOf(row)}</b> ${verbOf(row)}
-                      ${row.key === undefined && row.network === undefined ? 'all keys' : 'it'} in
+                      <b>${authorOf(row)}</b> ${verbOf(row)} ${objectText(row, of)} in
                       ${printable(row.name)}${undoText(row)}
                       <span class="effect">${effectOf(row)}</span>
                     </p>
@@ -115,55 +117,33 @@ function Answers({ of, by }) {
     </section>`;
 }
 
+/** The object of a change of a key: the key itself, its network, or an import with it. @param {any} row @param {string} of @returns {string} */
+function objectText({ action, key, network, keys }, of) {
+  if (action === 'import') return keys === 1 ? 'it' : `it and ${many(keys - 1, 'other key')}`;
+  if (network !== undefined && network !== of) return `its network ${keyText(network)}`;
+  return key === undefined && network === undefined ? 'all keys' : 'it';
+}
+
 /** All answers in a sentence. @param {any} props */
-function Verdict({ views, recent }) {
-  const likely = views.filter((/** @type {any} */ view) => view.likely);
-  const deniedIn = likely.filter((/** @type {any} */ view) => view.allowed === false);
-  const places = new Set(deniedIn.map(placeOf));
-  // The tier of the key is unknown. It is certainly denied if all tiers that it may have deny it.
-  const certain = [...places].filter((place) =>
-    likely.every((/** @type {any} */ view) => placeOf(view) !== place || view.allowed === false),
+function Verdict({ views, denials }) {
+  const { parts } = useApp();
+  const { text, mood } = verdictOf(
+    views,
+    (/** @type {string} */ name) => parts[`row ${name}`],
+    recentText(denials ?? [], atTime),
   );
-  const denied = deniedIn.filter((/** @type {any} */ view) => certain.includes(placeOf(view)));
-  const tiers = deniedIn.filter((/** @type {any} */ view) => !denied.includes(view));
-  const inTiers = tiers.map((/** @type {any} */ { name, tier }) =>
-    tier ? `tier ${tier} of ${name}` : `${name} without a tier`,
-  );
-  const unknown = likely.filter((/** @type {any} */ view) => view.allowed === null);
-  const isUnsure = tiers.length > 0 || unknown.length > 0 || recent !== '';
-  const other = otherDenial(likely);
-  const text =
-    denied.length > 0
-      ? `Denied by ${printable(namesOf(denied))}`
-      : views.length === 0
-        ? 'No limiter is known'
-        : tiers.length > 0
-          ? `Denied if its requests have another tier than its charges show: ${printable(inTiers.join(', '))}`
-          : (other ?? admittedText(views, unknown, recent));
-  const mood =
-    denied.length > 0
-      ? 'verdict bad'
-      : isUnsure || views.length === 0 || other !== undefined
-        ? 'verdict'
-        : 'verdict good';
-  return html`<p class=${mood} role="status"><i class="dot" aria-hidden="true"></i> ${text}</p>`;
+  return html`<p class=${`verdict ${mood}`.trim()} role="status">
+    <i class="dot" aria-hidden="true"></i> ${text}
+  </p>`;
 }
 
-/** The answer to a key that no limiter denies now. @param {any[]} views @param {any[]} unknown @param {string} recent */
-function admittedText(views, unknown, recent) {
-  const names = printable(namesOf(unknown));
-  if (unknown.length === views.length) return `Unknown: no answer in ${names}`;
-  const every = unknown.length > 0 ? `every other limiter. No answer in ${names}` : 'every limiter';
-  if (recent) return `Admitted now by ${every}, after ${recent}`;
-  if (unknown.length > 0 || views.some((each) => each.stored)) return `Admitted by ${every}`;
-  return 'Admitted. No limiter has a record of this key';
+/** The reset of a key wherever it has a record. @param {any} props */
+function ResetAll({ of, places, shared }) {
+  if (places.length < 2) return null;
+  const raw = of.trim() === '' && { raw: true };
+  const change = { action: 'reset', key: of, all: true, ...raw, places, shared };
+  return html`<p><${Act} label=${`Reset all ${many(places.length, 'answer')}`} change=${change} /></p>`;
 }
-
-/** The limiters of some answers. @param {any[]} views */
-const namesOf = (views) => [...new Set(views.map(({ name }) => name))].join(', ');
-
-/** @param {any} view */
-const placeOf = ({ name, dimension, within }) => JSON.stringify([name, dimension, within]);
 
 /** The limiters and dimensions with a record of the key. @param {any[]} views @returns {{ name: string, dimension?: string }[]} */
 const recordedIn = (views) => {
@@ -247,12 +227,12 @@ function Answer({ view, row, typed, places, left, shared, isFirst }) {
       </h3>
       <p>
         <b class=${state === 'denied' ? 'bad' : state === 'admitted' ? 'good' : ''}
-          >${state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if the key is ${tierText(tier ?? '')}`}</b
-        >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">${endOf({ retryAfterMs, lacksSlots })}</span>` : ''}
+          >${hasNoLimit(view, row) ? 'No limit, only bans' : state === 'unknown' ? 'No answer' : state === 'admitted' ? 'Admitted' : likely ? 'Denied' : `Denied if the key is ${tierText(tier ?? '')}`}</b
+        >${reason && reason !== 'banned' ? ` by ${printable(view.policy ?? deciding(policies) ?? reason)}` : reason === 'banned' ? ', banned' : ''}${retryAfterMs ? html` <span class="quiet">${reason === 'banned' && retryAfterMs - bannedForMs > 1000 ? `for ${span(bannedForMs)}, then by a limit, in all for ${span(retryAfterMs)}` : endOf({ retryAfterMs, lacksSlots })}</span>` : ''}
       </p>
     </header>
     ${view.key !== typed && html`<p class="quiet">The limiter's key: <code>${shortened(printable(view.key), 120)}</code></p>`}
-    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>` : view.banCause ? ` by denials: ${printable(view.banCause)}` : ' by denials or the program'}, ${span(bannedForMs)} left${view.banReason ? html`: ${printable(view.banReason)}` : ''}</p>`}
+    ${bannedForMs > 0 && html`<p>Banned${view.bannedBy ? html` by <b>${printable(view.bannedBy)}</b>, ${span(bannedForMs)} left${view.banReason ? `: ${printable(view.banReason)}` : ''}` : `, ${span(bannedForMs)} left, ${originText(view.banOrigin ?? { by: null, reason: view.banReason }, row?.banRule)}`}</p>`}
     ${override && html`<p>Override${override.all ? ' of all keys' : ''}${override.by ? html` by <b>${printable(override.by)}</b>` : ''}: <code>${limitsText(override.change)}</code>${override.until ? `, ${span(new Date(override.until).getTime() - Date.now())} left` : ''}${override.reason ? html`: ${printable(override.reason)}` : ''}</p>`}
     ${policies.map((/** @type {any} */ policy) => {
       const { limit } = policy;

@@ -12,7 +12,7 @@ import { Queues, Slots } from './slots.js';
 import { get, useAnswer } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
-import { causeText, count, limitsText, many, percent, printable, rate, span } from './text.js';
+import { causeText, count, limitsText, many, originText, percent, printable, rate, span } from './text.js';
 
 /** The sign for nothing, which keeps the eye on the numbers. */
 const None = html`<span class="quiet"
@@ -72,13 +72,13 @@ export function Limiter({ row, spark, near, minutes, spanText, isOpen, toggle })
         ${unknown || (rates.denied === 0 ? NoneCounted : html`<b class="bad">${percent(rates.denied, all)}</b> <span class="cause">${rate(rates.denied)}/s${causes[0] ? ` ${causeText(causes[0])}` : ''}</span><${Bar} share=${shareOf(rates)} kind="bad" label=${`${percent(rates.denied, all)} denied`} />`)}
       </td>
       <td class="number" data-label="Near limit">
-        ${unknown || (near > 0 ? html`${count(near)}<span class="quiet">/min</span>` : hasLongWindow(row) ? html`<span class="quiet" title="No key has risen to 70 % in the last 5 minutes. Keys that rose before are above 80 % in the row">none new</span>` : None)}
+        ${unknown || (near > 0 ? html`<span class="nowrap">${count(near)}<span class="quiet">/min</span></span>` : hasLongWindow(row) ? html`<span class="quiet" title="No key has risen to 70 % in the last 5 minutes. Keys that rose before are in the list above 80 %">none new</span>` : None)}
       </td>
-      <td data-label="Waiting">
+      <td data-label="Waiting" class=${queue.length === 0 ? 'spare' : ''}>
         ${unknown || (queue.length === 0 ? None : queue.map(([n, what]) => html`<div class="nowrap">${count(n)} <span class="quiet">${what}</span></div>`))}
       </td>
-      <td class="number" data-label="Processes">
-        ${processes || html`<span class="quiet">?</span>`}${row.silent > 0 && html`<div class="nowrap quiet" title="Their publication is late, so they may have ended">${row.silent} silent</div>`}
+      <td class=${row.silent > 0 ? 'number' : 'number spare'} data-label="Processes">
+        ${processes || html`<span class="quiet">?</span>`}${row.silent > 0 && html`<div class="nowrap quiet" title="Their publication is late, so they may have ended, or cannot reach the store">${row.silent} silent</div>`}
       </td>
     </tr>
     ${
@@ -135,6 +135,7 @@ function Details({ row }) {
       <div>
         ${tenants.length > 0 && html`<${Tenants} rows=${tenants} keys=${keys} why=${whyUncounted(row)} />`}
         <${DeniedNow} row=${row} counted=${denied} found=${found} bans=${bans} overrides=${overrides} />
+        <${NearKeys} answer=${near} />
         <h3>Busiest admitted keys</h3>
         ${
           busy.length > 0
@@ -143,7 +144,6 @@ function Details({ row }) {
                 ${answer.isLoading ? 'Reading …' : isUnknown ? 'Unknown.' : whyUncounted(row) ? `Unknown: ${whyUncounted(row)}.` : denied.length > 0 ? 'No other key.' : 'No key was counted in the last seconds.'}
               </p>`
         }
-        <${NearKeys} answer=${near} />
         <${Slots} row=${row} answer=${near} queues=${answer.value?.queues} />
         <${Queues} name=${name} />
       </div>
@@ -170,8 +170,7 @@ function Details({ row }) {
                         html`<li>
                           <div>
                             <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
-                              >${span(ban.bannedForMs)}
-                              left${ban.by ? `, by ${printable(ban.by)}` : ', by denials or the program'}${ban.reason ? `: ${printable(ban.reason)}` : ''}</span
+                              >${span(ban.bannedForMs)} left, ${originText(ban, row.banRule)}</span
                             >
                           </div>
                           <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />

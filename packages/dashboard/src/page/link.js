@@ -88,6 +88,8 @@ export function connect() {
   // The server ends each stream after a minute, to see the session again.
   source.addEventListener('end', connect);
   source.onerror = () => {
+    // An update clears it. A server that hangs causes no error.
+    app.error = 'The server cannot be reached.';
     setLink('lost');
     // The browser connects again by itself, unless the server refused.
     if (source?.readyState === EventSource.CLOSED) void poll();

@@ -4,7 +4,7 @@ import { shellWord } from './command.js';
 import { Failure } from './outage.js';
 import { authorOf, Command, effectOf, Subject, Time, Undo, undoText, useFold, verbOf } from './parts.js';
 import { get, useAnswer, useApp } from './state.js';
-import { count, keyText, printable } from './text.js';
+import { count, keyText, printable, shortened } from './text.js';
 
 const AGES = /** @type {Record<string, string>} */ ({
   '1h': 'last hour',
@@ -32,9 +32,10 @@ export function LogScreen() {
   const actions = KINDS[kind][1];
   const needle = query.trim().toLowerCase();
   const matches = (/** @type {any} */ row) =>
-    [keyText(row.key), keyText(row.network), keyText(row.name), row.by, row.reason].some((text) =>
-      text?.toLowerCase().includes(needle),
-    );
+    [
+      ...[keyText(row.key), keyText(row.network), keyText(row.name), row.by, row.reason],
+      ...(row.imported ?? []).map((/** @type {any} */ each) => keyText(each.key)),
+    ].some((text) => text?.toLowerCase().includes(needle));
   const shown = rows.filter(
     (/** @type {any} */ row) =>
       (actions.length === 0 || actions.includes(row.action)) &&
@@ -78,6 +79,7 @@ export function LogScreen() {
       /></label>
     </div>
     <${Failure} answer=${answer} />
+    ${needle !== '' && rows.some((/** @type {any} */ row) => row.action === 'import' && row.keys > 1) && html`<p class="quiet">The filter knows the first keys of an import. <a href=${`#/key/${encodeURIComponent(query.trim().toWellFormed())}`}>All changes of the key ${shortened(printable(query.trim()), 40)}</a></p>`}
     ${
       shown.length === 0
         ? html`<p class="quiet">

@@ -2,7 +2,8 @@
 import { html, useEffect, useRef } from './lib.js';
 import { Command } from './parts.js';
 import { app, changed, openChange, useApp } from './state.js';
-import { many, printable } from './text.js';
+import { keyText, many, printable } from './text.js';
+import { restoredText } from './undo.js';
 
 /** The time for which a note is open, ms. */
 const NOTE_MS = 20_000;
@@ -40,6 +41,19 @@ export function forgetUndone(ids) {
       closeNote(note);
 }
 
+/** The most restored states that the dialog of an undo names. */
+const MAX_RESTORED = 5;
+
+/** The states that an undo restores, as far as the latest changes are known. @param {string[]} ids @param {any[]} rows */
+function restoredBy(ids, rows) {
+  const own = rows.filter(({ id }) => ids.includes(id));
+  const texts = own.map((row) => {
+    const text = restoredText(row);
+    return text && ids.length > 1 ? `${keyText(row.name)}: ${text}` : text;
+  });
+  return texts.filter(Boolean).slice(0, MAX_RESTORED);
+}
+
 /** The button in the header that opens the notes, and closes them again. */
 export function NotesButton() {
   const { notes, openNotes } = useApp();
@@ -69,6 +83,7 @@ export function Notes() {
       action: 'undo',
       ids: note.entries,
       what: note.text,
+      restored: restoredBy(note.entries, parts.changes ?? []),
       reason: `undo: ${note.reason}`.slice(0, 500),
     });
   return html`<div class="notes" role="status" aria-live="polite" ref=${list}>

@@ -15,6 +15,7 @@ import {
   whyUncounted,
 } from './parts.js';
 import { BusyKeys, DeniedKeys } from './all-keys.js';
+import { NearOfAll } from './near.js';
 import { PastOutages } from './outage.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
@@ -51,7 +52,10 @@ function wholeSpark(parts) {
     minutes.map((/** @type {number} */ _, /** @type {number} */ i) =>
       sparks.reduce((total, spark) => total + (spark[column][i] ?? 0), 0),
     );
-  return { admitted: sum('admitted'), denied: sum('denied'), degraded: sum('degraded') };
+  return {
+    ...{ admitted: sum('admitted'), denied: sum('denied'), degraded: sum('degraded') },
+    ...{ unreachable: sum('unreachable'), unanswered: sum('unanswered') },
+  };
 }
 
 export function NowScreen() {
@@ -135,7 +139,9 @@ export function NowScreen() {
               </table>`
         }
         ${sorted.length > shown && html`<button type="button" class="more" onClick=${() => setShown(shown + MORE)}>Show ${Math.min(MORE, sorted.length - shown)} more of ${count(sorted.length - shown)}</button>`}
-        <${DeniedKeys} rows=${parts.denied ?? []} /><${BusyKeys} rows=${parts.busy ?? []} />
+        <${DeniedKeys}
+          rows=${parts.denied ?? []}
+        />${rows.length > 0 && html`<${NearOfAll} isOld=${isOld} />`}<${BusyKeys} rows=${parts.busy ?? []} />
         ${me && html`<p class="quiet transfers">Of all limiters: <${Transfer} kind="bans" what=" bans" /><${Transfer} kind="overrides" what=" overrides" /></p>`}
       </section>
       <${Latest} rows=${parts.changes ?? []} isUnknown=${isEmpty} loss=${parts.store?.loss} />
@@ -215,7 +221,7 @@ function Summary({ parts, rows }) {
       </p>
       ${sick.length > 0 && html`<p class="quiet"><b>${many(sick.length, 'process')}</b> ${sick.length === 1 ? 'sees' : 'see'} it as ${sick[0].health.state}</p>`}
       ${degraded > 0 && html`<p class="warn">${rate(degraded)}/s decided without it</p>`}
-      <${PastOutages} minutes=${parts.minutes} degraded=${whole.degraded} />
+      <${PastOutages} minutes=${parts.minutes} counts=${whole} />
     </section>
     ${memory.map((/** @type {any} */ server) => html`<${Memory} server=${server} />`)}
   </div>`;

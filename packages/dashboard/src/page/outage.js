@@ -3,7 +3,8 @@ import { html } from './lib.js';
 import { linkOf } from './link.js';
 import { Problem, Time } from './parts.js';
 import { useApp } from './state.js';
-import { count, printable } from './text.js';
+import { outageCause, outagesIn } from './outages.js';
+import { many, printable } from './text.js';
 import { atTime } from './zone.js';
 
 /** The age of the figures, the cause and the next step, while the store does not answer. */
@@ -47,25 +48,19 @@ function Loss({ of }) {
 /** The most outages of a screen. */
 const MAX_OUTAGES = 3;
 
-/** The last outages in the span of the lines: minutes in a row with decisions without the store. @param {any} props */
-export function PastOutages({ minutes = [], degraded }) {
-  const length = minutes[1] - minutes[0];
-  /** @type {{ from: number, to: number, sum: number }[]} */
-  const outages = [];
-  for (const [i, from] of minutes.entries()) {
-    if (!degraded[i]) continue;
-    const last = outages.at(-1);
-    if (last && last.to === from) Object.assign(last, { to: from + length, sum: last.sum + degraded[i] });
-    else outages.push({ from, to: from + length, sum: degraded[i] });
-  }
-  return outages
+/** The last outages in the span of the lines, each with its cause, and apart from them the late answers. @param {any} props */
+export function PastOutages({ minutes = [], counts }) {
+  const { outages, late } = outagesIn(minutes, counts);
+  const now = minutes.at(-1) + (minutes[1] - minutes[0]);
+  return html`${outages
     .slice(-MAX_OUTAGES)
     .map(
-      ({ from, to, sum }) =>
+      (outage) =>
         html`<p class="warn">
-          Down or late between ${atTime(from)} and ${atTime(to)}: ${count(sum)} decided without it
+          ${outage.to >= now ? `Down since ${atTime(outage.from)}` : `Down from ${atTime(outage.from)} to ${atTime(outage.to)}`}:
+          ${outageCause(outage)}. ${many(outage.sum, 'decision')} without it
         </p>`,
-    );
+    )}${late > 0 && html`<p class="quiet">${many(late, 'late answer')}: decided without the store, which was up</p>`}`;
 }
 
 /** The error of an answer, and the age of the last answer that is still shown. @param {any} props */

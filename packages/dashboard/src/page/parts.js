@@ -1,10 +1,10 @@
 // Small parts of several screens.
 import { html, useEffect, useState } from './lib.js';
 import { isAmbiguous, shellWord } from './command.js';
-import { app, openChange } from './state.js';
+import { app, get, openChange } from './state.js';
 import { atTime, fullTimeOf } from './zone.js';
-import { ago, causeText, keyText, limitsText, printable, shortened, span } from './text.js';
-import { canUndo } from './undo.js';
+import { ago, causeText, count, keyText, limitsText, many, printable, shortened, span } from './text.js';
+import { canUndo, restoredText } from './undo.js';
 
 /** A key, short in tables, with the whole text as its title. @param {any} props */
 export function Key({ of, dimension, link = true }) {
@@ -77,8 +77,8 @@ export function Problem({ text }) {
 
 const phone = matchMedia('(max-width: 820px)');
 
-/** The first items on a phone, with a button for the others. On wide screens, all. @param {any[]} items @param {number} few */
-export function useFold(items, few) {
+/** The first items, with a button for the others. @param {any[]} items @param {number} few on a phone @param {number} [many] on a wide screen; all by default */
+export function useFold(items, few, many = Infinity) {
   const [isNarrow, setNarrow] = useState(phone.matches);
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
@@ -86,11 +86,12 @@ export function useFold(items, few) {
     phone.addEventListener('change', listener);
     return () => phone.removeEventListener('change', listener);
   }, []);
-  if (isOpen || !isNarrow || items.length <= few + 1) return { shown: items, more: '' };
+  const most = isNarrow ? few : many;
+  if (isOpen || items.length <= most + 1) return { shown: items, more: '' };
   const more = html`<button type="button" class="more" onClick=${() => setOpen(true)}>
-    Show ${items.length - few} more
+    Show ${items.length - most} more
   </button>`;
-  return { shown: items.slice(0, few), more };
+  return { shown: items.slice(0, most), more };
 }
 
 /** A sentence with a command line, if there is one for the store. @param {string} command @param {string} before @param {string} after */
@@ -188,6 +189,7 @@ export function Undo({ row, rows }) {
         action: 'undo',
         ids: [row.id],
         what,
+        restored: [restoredText(row)].filter(Boolean),
         reason: row.reason ? `undo: ${row.reason}` : '',
       })}
   >
@@ -198,6 +200,31 @@ export function Undo({ row, rows }) {
 /** The key, the keys or the network of a logged change. @param {any} props */
 export function Subject({ row }) {
   if (row.keys === 0) return html`<code>${keyText(row.name)}</code>`;
-  if (row.keys === 1) return html`<${Key} of=${row.key} dimension=${row.dimension} />`;
-  return html`<code>${row.network === undefined ? `${row.keys} keys` : keyText(row.network)}</code>`;
+  if (row.keys === 1 && row.action !== 'import')
+    return html`<${Key} of=${row.key} dimension=${row.dimension} />`;
+  if (row.action === 'import') return html`<${ImportedKeys} row=${row} />`;
+  if (row.network === undefined) return html`<code>${many(row.keys, 'key')}</code>`;
+  return html`<${Key} of=${row.network} />`;
+}
+
+/** The first keys of an import, and on request all. @param {any} props */
+function ImportedKeys({ row: { id, keys, imported } }) {
+  const [all, setAll] = useState(/** @type {any} */ (undefined));
+  if (!imported)
+    return html`<code>${many(keys, 'key')}</code> <span class="quiet">too many for the log to name</span>`;
+  const left = keys - imported.length;
+  const read = () =>
+    get(`api/imported?id=${encodeURIComponent(id)}`).then(
+      (answer) => setAll(answer.keys),
+      (error) => setAll(error.message),
+    );
+  const shown = Array.isArray(all) ? all : imported;
+  return html`<span class="imported"
+    ><b>${many(keys, 'key')}</b>${': '}
+    ${shown.map((/** @type {any} */ each, /** @type {number} */ i) => html`${i > 0 ? ', ' : ''}<${Key} of=${each.key} dimension=${each.dimension} />`)}${
+      left > 0 &&
+      !Array.isArray(all) &&
+      html` <button type="button" class="small ghost" onClick=${read}>and ${count(left)} more</button>`
+    }${typeof all === 'string' && html`<${Problem} text=${all} />`}</span
+  >`;
 }

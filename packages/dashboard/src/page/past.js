@@ -3,9 +3,9 @@ import { html, useState } from './lib.js';
 import { Failure } from './outage.js';
 import { post, useAnswer } from './state.js';
 import { causeText, count, keyText, many, printable } from './text.js';
-import { atTime, fullTimeOf } from './zone.js';
+import { MINUTE_MS } from './verdict.js';
+import { atTime, fullTimeOf, lastTimeOf } from './zone.js';
 
-const MINUTE_MS = 60_000;
 const PAST_WIDTH = 720;
 const PAST_HEIGHT = 64;
 
@@ -22,27 +22,11 @@ export function usePast(of, by) {
   return useAnswer(ask, [of, by], 15_000);
 }
 
-/** The age up to which a denial matters beside the present answer, ms. */
-const RECENT_MS = 15 * MINUTE_MS;
-
-/** The denials of the last minutes, which the present answer hides. Empty without one. @param {any} answer @returns {string} */
-export function recentText({ value }) {
-  const from = Date.now() - RECENT_MS;
-  const denials = (value?.denials ?? []).filter(
-    (/** @type {any} */ { last }) => new Date(last).getTime() > from,
-  );
-  if (denials.length === 0) return '';
-  const recent = denials
-    .flatMap((/** @type {any} */ { minutes }) => minutes)
-    .filter((/** @type {any} */ { minute }) => minute > from - MINUTE_MS);
-  const total = recent.reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + each.count, 0);
-  const last = Math.max(...denials.map((/** @type {any} */ each) => new Date(each.last).getTime()));
-  return `${many(total, 'denial')} in the last 15 minutes, the last ${atTime(last)}`;
-}
-
 /** @param {any} props */
 export function Past({ answer }) {
   const [range, setRange] = useState(2);
+  const [clock, setClock] = useState('');
+  const at = lastTimeOf(clock);
   const { denials = [], isCounted = true } = answer.value ?? {};
   return html`<section aria-labelledby="past">
     <div class="head">
@@ -50,7 +34,16 @@ export function Past({ answer }) {
       <div class="chips" role="group" aria-label="Span of the timeline">
         ${PAST_RANGES.map(([label], i) => html`<button type="button" class="small" aria-pressed=${range === i} onClick=${() => setRange(i)}>${label}</button>`)}
       </div>
+      <label class="inline"
+        ><span>At</span
+        ><input
+          type="time"
+          name="at"
+          value=${clock}
+          onInput=${(/** @type {any} */ event) => setClock(event.target.value)}
+      /></label>
     </div>
+    ${at !== undefined && answer.value && isCounted && html`<${AtTime} at=${at} denials=${denials} />`}
     <${Failure} answer=${answer} />
     ${
       denials.length === 0
@@ -62,6 +55,31 @@ export function Past({ answer }) {
           )
     }
   </section>`;
+}
+
+/** The minutes around a time in which denials belong to it: processes write their counts some seconds later. */
+const AROUND_MINUTES = 2;
+
+/** The denials at a time of the last day. @param {any} props */
+function AtTime({ at, denials }) {
+  const minute = at - (at % MINUTE_MS);
+  const around = denials.flatMap((/** @type {any} */ each) =>
+    each.minutes
+      .filter((/** @type {any} */ own) => Math.abs(own.minute - minute) <= AROUND_MINUTES * MINUTE_MS)
+      .map((/** @type {any} */ own) => ({ ...own, name: each.name, dimension: each.dimension })),
+  );
+  around.sort((/** @type {any} */ a, /** @type {any} */ b) => a.minute - b.minute || b.count - a.count);
+  if (around.length === 0)
+    return html`<p class="verdict-line" role="status">
+      No denial is recorded from ${AROUND_MINUTES} minutes before ${fullTimeOf(at)} to ${AROUND_MINUTES}
+      minutes after.
+    </p>`;
+  return html`<div role="status">
+    <p class="verdict-line">Denials around ${fullTimeOf(at)}:</p>
+    <ul class="over at">
+      ${around.map((/** @type {any} */ row) => html`<li>${row.minute === minute ? html`<b>${atTime(row.minute)}</b>` : atTime(row.minute)} <b>${count(row.count)}</b> <span class="quiet">in ${printable(row.name)}${row.dimension === 'key' ? '' : `, ${printable(row.dimension)}`}, ${causesText([row])}</span></li>`)}
+    </ul>
+  </div>`;
 }
 
 /** @param {any} props */

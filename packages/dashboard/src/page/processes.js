@@ -79,7 +79,7 @@ function ProcessRow({
     <td data-label="Process">
       <code>${printable(host)}</code>
       <span class="quiet">${pid}</span
-      >${silentMs > 0 && decisions === undefined && html`<div><span class="chip warn" title="Its publication is late, so it may have ended. Slots that it had are free when their leases end">silent for ${span(silentMs)}</span></div>`}
+      >${silentMs > 0 && decisions === undefined && html`<div><span class="chip warn" title="Its publication is late, so it may have ended, or cannot reach the store. Slots that it had are free when their leases end">silent for ${span(silentMs)}</span></div>`}
     </td>
     <td data-label="Since">${since ? html`<${Time} at=${since} />` : unknown}</td>
     <td data-label="Version">${version ? printable(version) : unknown}</td>

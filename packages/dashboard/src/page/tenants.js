@@ -50,8 +50,9 @@ export function Tenants({ rows, keys, why }) {
             </td>
             <td data-label="Share and use">
               <span class="nowrap"
-                >${used === null ? '' : `${count(used)} used of `}${count(share)}
-                <span class="quiet">of ${count(limit)}</span></span
+                >${used === null ? `a share of ${count(share)}` : `${count(used)} of its ${count(share)} used`}</span
+              >
+              <span class="quiet nowrap">the limit is ${count(limit)}</span
               >${used === null ? '' : html`<${Bar} share=${used / Math.max(1, share)} kind=${used >= share ? 'bad' : ''} label=${`${percent(used, Math.max(1, share))} of the share used`} />`}
             </td>
             <td class="number" data-label="Weight">

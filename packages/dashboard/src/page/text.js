@@ -110,16 +110,23 @@ export function limitsText(change) {
   if (change === undefined || change === null) return '';
   if (typeof change === 'string') return printable(change);
   if (typeof change === 'number') return span(change);
-  if (Array.isArray(change)) return printable(change.join(', '));
+  if (Array.isArray(change)) return change.map(limitsText).join(', ');
   if (typeof change !== 'object') return printable(String(change));
   if (typeof change.tier === 'string' && Object.keys(change).length === 1)
     return `tier ${printable(change.tier)}`;
-  if (Array.isArray(change.policies)) return printable(change.policies.join(', '));
-  const entries = Object.entries(change).map(([name, value]) => {
-    const text = value === false ? 'off' : typeof value === 'object' ? limitsText(value) : String(value);
-    return `${name} ${text}`;
-  });
-  return printable(entries.join(', '));
+  if (Array.isArray(change.policies)) return limitsText(change.policies);
+  return Object.entries(change).map(fieldText).join(', ');
+}
+
+/** The fields of a change that are lengths of time. */
+const TIMES = ['window', 'lease', 'maxDelay'];
+
+/** A policy with its limit, or a field of a change. @param {[name: string, value: any]} field */
+function fieldText([name, value]) {
+  const shown = printable(name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`));
+  if (value === false) return `${shown} off`;
+  if (typeof value === 'number') return `${shown} ${TIMES.includes(name) ? span(value) : count(value)}`;
+  return `${TIMES.includes(name) ? shown : printable(name)} ${limitsText(value)}`;
 }
 
 /** The denials because of another key of the same requests, as text. @param {any[]} views @returns {string | undefined} */
@@ -132,4 +139,19 @@ export function otherDenial(views) {
     ? `${printable(policy)}, a limit of another key`
     : `another key: ${causeText({ name: reason, isReason: true })}`;
   return `Its own limits admit it, but in ${printable(name)} its requests are denied by ${cause}${by}`;
+}
+
+/** The origin of a ban, in words: its operator, denials, or the program. @param {any} ban @param {string | null} [rule] the denials after which the limiter bans */
+export function originText({ by, from, reason }, rule) {
+  const why = reason ? `: ${printable(reason)}` : '';
+  if (by) return `by ${printable(by)}${why}`;
+  if (from === 'denials') {
+    const [, policies] = /^denied by policy (.*)$/s.exec(reason ?? '') ?? [];
+    return `automatic, after ${rule ? rule.replace(/, for .*/, '') : 'denials'}${policies ? ` (policy ${printable(policies)})` : why}`;
+  }
+  if (from === 'program') return `by the program, without a name${why}`;
+  if (from || reason) return `by somebody without a name${why}`;
+  return rule
+    ? `automatic, after ${rule.replace(/, for .*/, '')}, or by the program: the log no longer has it`
+    : 'by the program: this limiter does not ban by denials';
 }

@@ -3,7 +3,7 @@ import { html, useEffect } from './lib.js';
 import { policyParts, shellWord } from './command.js';
 import { addNote } from './notes.js';
 import { Act, Key, Problem } from './parts.js';
-import { app, getText, post } from './state.js';
+import { app, getText, post, useApp } from './state.js';
 import { count, limitsText, many, printable, span } from './text.js';
 import { MAX_UNDONE } from './undo.js';
 
@@ -45,8 +45,12 @@ export function Transfer({ kind, name, row, what = '' }) {
   const dimension = row && dimensionOf(kind, row);
   const change = { action: 'import', kind, text: '', ...(name !== undefined && { name }), dimension };
   return html`<span class="transfer"
-    >${!app.hideKeys && html`<button type="button" class="small ghost" aria-label=${`Export ${kind}`} onClick=${() => save(kind, name)}>Export${what}</button>`}${(row || kind === 'bans') && html`<${Act} label=${`Import${what}`} name=${`Import ${kind}`} kind="ghost" change=${change} />`}</span
-  >`;
+    >${!app.hideKeys && html`<button type="button" class="small ghost" aria-label=${`Export ${kind}`} onClick=${() => save(kind, name)}>Export${what}</button>`}<${Act}
+      label=${`Import${what}`}
+      name=${`Import ${kind}`}
+      kind="ghost"
+      change=${change}
+  /></span>`;
 }
 
 /** The dimension of keys in lines without one, if the limiter does not count or ban by `key`. @param {string} kind @param {any} row */
@@ -56,11 +60,39 @@ function dimensionOf(kind, { bansBy, policies }) {
   return all.includes('key') ? undefined : all[0];
 }
 
+/** The choice of the limiter of lines without one. @param {any} props */
+export function ImportLimiter({ change: { kind, name }, update }) {
+  const { parts } = useApp();
+  const rows = Object.keys(parts)
+    .filter((part) => part.startsWith('row '))
+    .map((part) => parts[part])
+    .filter(({ bans, overridden }) => (kind === 'bans' ? bans : overridden !== null))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  const choose = (/** @type {string} */ value) => {
+    const row = rows.find((each) => each.name === value);
+    update({ name: row?.name, dimension: row && dimensionOf(kind, row), preview: undefined });
+  };
+  return html`<label class="field"
+    ><span>Limiter${kind === 'bans' ? ' of lines without one' : ''}</span
+    ><select
+      name="limiter"
+      value=${name ?? ''}
+      onChange=${(/** @type {any} */ event) => choose(event.target.value)}
+    >
+      <option value="">
+        ${kind === 'bans' ? 'none: each line names its limiter' : 'choose a limiter …'}
+      </option>
+      ${rows.map((row) => html`<option value=${row.name}>${printable(row.name)}</option>`)}
+    </select></label
+  >`;
+}
+
 /** @param {any} props */
 export function Lines({ change, update }) {
   const { kind, name, text, for: length, dimension, preview, fault } = change;
+  const lacksLimiter = kind === 'overrides' && name === undefined;
   useEffect(() => {
-    if (text.trim() === '') return update({ preview: undefined, fault: undefined });
+    if (text.trim() === '' || lacksLimiter) return update({ preview: undefined, fault: undefined });
     let isWanted = true;
     const ask = () =>
       post('api/preview', { kind, name, text, for: length, dimension }).then(
@@ -72,7 +104,7 @@ export function Lines({ change, update }) {
       isWanted = false;
       clearTimeout(timer);
     };
-  }, [text, length]);
+  }, [text, length, name]);
   const type = (/** @type {object} */ fields) => update({ preview: undefined, ...fields });
   const choose = async (/** @type {any} */ event) => {
     const [file] = event.target.files;
@@ -95,7 +127,7 @@ export function Lines({ change, update }) {
       ></textarea>
     </label>
     <div role="status">
-      ${fault ? html`<${Problem} text=${fault} />` : preview ? html`<${Effects} ...${preview} kind=${kind} name=${name} text=${text} type=${type} />` : text.trim() === '' ? '' : html`<p class="quiet">Checking …</p>`}
+      ${fault ? html`<${Problem} text=${fault} />` : preview ? html`<${Effects} ...${preview} kind=${kind} name=${name} text=${text} type=${type} />` : text.trim() === '' ? '' : html`<p class="quiet">${lacksLimiter ? 'Choose a limiter first.' : 'Checking …'}</p>`}
     </div>`;
 }
 

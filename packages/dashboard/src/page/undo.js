@@ -1,4 +1,5 @@
-// The logged changes that can be undone.
+// The logged changes that can be undone, and the state that an undo restores.
+import { limitsText, many, span } from './text.js';
 
 const UNDOABLE = ['ban', 'unban', 'override', 'remove', 'import'];
 const OF_OVERRIDES = ['override', 'remove'];
@@ -33,4 +34,23 @@ export function canUndo(row, rows, now = Date.now()) {
       each.undoes === undefined &&
       ownerOf(each) === ownerOf(row),
   );
+}
+
+/** The limits of an override, or those without one. @param {any} change */
+const limitsIn = (change) => limitsText(change) || 'the configured limits';
+
+/** The state that an undo of a change restores, in words. Empty if it is not known. @param {any} row @param {number} [now] @returns {string} */
+export function restoredText({ action, at, before, after, forMs, keys }, now = Date.now()) {
+  if (OF_OVERRIDES.includes(action)) {
+    const end = action === 'remove' || before !== undefined ? ', until the end that it had' : '';
+    return `Limits: ${limitsIn(after)} → ${limitsIn(before)}${end}`;
+  }
+  const left = (/** @type {number} */ ms) => ms - (now - at);
+  if (action === 'import')
+    return `Ends the imported bans of ${many(keys, 'key')}, or restores the bans that they had before`;
+  const earlier = typeof before === 'number' ? left(before) : 0;
+  if (action === 'unban') return earlier > 0 ? `Bans again for ${span(earlier)}` : '';
+  if (action !== 'ban') return '';
+  const rest = left(forMs) > 0 ? `, ${span(left(forMs))} left` : '';
+  return earlier > 0 ? `Ban${rest} → ${span(earlier)} left` : `Ends the ban${rest}`;
 }

@@ -29,8 +29,8 @@ export function WhatIfScreen({ name }) {
   return html`<div class="narrow">
     <h2 class="screen">What if</h2>
     <p class="quiet">
-      The keys that another limit would deny, by their requests of the last hour. A key counts once in each
-      window of the policy.
+      The keys that another limit would deny, by their requests of the last hour; of limiters with tiers, by
+      their use now, in the tier that you choose. A key counts once in each window of the policy.
     </p>
     ${
       rows.length > 0
@@ -61,21 +61,24 @@ function NoUse({ name, row }) {
   return html`<p class="problem" role="alert">${printable(name)}: ${why}.</p>`;
 }
 
-/**
- * The reason why the keys that a limit would deny are not known. Empty if they are.
- *
- * @param {any} part
- * @param {any[]} others policies of the same name in other tiers
- */
-function whyNotKnown({ name, rest }, others) {
+/** The reason why the keys that a limit would deny are not known. Empty if they are. @param {any} part */
+function whyNotKnown({ rest }) {
   if (/^concurrency\b|"concurrency"/.test(rest))
     return 'A slot is taken until its request ends, so the requests that another number of slots would deny are not known.';
   if (/ share |"share"/.test(rest))
     return 'Tenants share this limit. Another limit changes the share of each, so the tenants that it would deny are not known.';
-  return others.length > 0
-    ? `${printable(name)} counts the keys of all tiers together, so the number in this tier is not known.`
-    : '';
+  return '';
 }
+
+/**
+ * The use of a policy: of the last hour, as counted; or the present one of the sampled keys in a tier, because counts are of all tiers.
+ *
+ * @param {any} part @param {boolean} isNow @param {any} use @param {any} sample
+ */
+const useOf = (part, isNow, use, sample) =>
+  isNow
+    ? { counts: use && sample?.use[0] > 0 ? sample.use : undefined, units: sample?.used ?? 0 }
+    : { counts: use?.use[part.name], units: use?.units[part.name] ?? 0 };
 
 /** @param {any} props */
 function Uses({ row }) {
@@ -89,20 +92,19 @@ function Uses({ row }) {
   const part = parts[index];
   const labelOf = (/** @type {any} */ each) =>
     `${printable(each.name)}${isTiered ? ` ${tierText(each.tier)}` : ''}`;
-  const others = parts.filter((each) => each.name === part.name && each.rest !== part.rest);
-  const why = whyNotKnown(part, others);
-  const hasKeys = !why || others.length > 0;
+  const why = whyNotKnown(part);
+  const isNow = !why && parts.some((each) => each.name === part.name && each.rest !== part.rest);
   const use = useAnswer(() => get(`api/use?name=${encodeURIComponent(name)}`), [name], 30_000);
   const sample = useAnswer(
     () =>
-      hasKeys
-        ? post('api/sample', { name, policy: part.name, ...(part.tier && { tier: part.tier }) })
-        : Promise.resolve(null),
-    [name, part.name, part.tier, hasKeys],
+      why
+        ? Promise.resolve(null)
+        : post('api/sample', { name, policy: part.name, ...(isTiered && { tier: part.tier }) }),
+    [name, part.name, part.tier, why],
   );
   const [limit, setLimit] = useState(part.limit);
   useEffect(() => setLimit(part.limit), [part.limit, index]);
-  const counts = why ? undefined : use.value?.use[part.name];
+  const { counts, units } = why ? {} : useOf(part, isNow, use.value, sample.value);
   const text = scaled(part.rest, limit / part.limit);
   const named = part.isNamed ? `${/[\s="[{]/.test(part.name) ? JSON.stringify(part.name) : part.name}=` : '';
   const whole = `${named}${scaledPolicy(part.rest, limit / part.limit).replace(/ shadow\b/, '')}`;
@@ -110,7 +112,7 @@ function Uses({ row }) {
     action: 'override',
     name,
     all: true,
-    for: '1h',
+    ...{ for: '1h', hasOwnLength: true },
     change: parts.length === 1 && !isTiered && !part.isNamed ? text : { [part.name]: text },
     ...(isTiered && { plan: { ...planOf(row, { all: true }, part.tier), isFixed: true } }),
   };
@@ -119,23 +121,23 @@ function Uses({ row }) {
       <${Distribution}
         part=${part}
         counts=${counts}
-        admitted=${use.value?.units[part.name] ?? 0}
+        admitted=${units ?? 0}
         why=${why}
+        isNow=${isNow}
         levels=${use.value?.levels}
         limit=${limit}
         setLimit=${setLimit}
-        answer=${use}
+        answer=${isNow && !use.isLoading ? sample : use}
+        in=${isTiered ? tierText(part.tier) : ''}
       />
+      ${isNow && html`<${Judged} sample=${sample.value} tier=${part.tier} />`}
       ${use.value && html`<${Requests} name=${name} policy=${part.name} use=${use.value} />`}
-      ${hasKeys && html`<${Near} sample=${sample} part=${part} limit=${limit} />`}
+      ${!why && html`<${Near} sample=${sample} part=${part} limit=${limit} isTiered=${isTiered} />`}
     </section>
     <section class="card">
       <h3>Try it without denying anybody</h3>
       <p class="quiet">Deploy the limit as a shadow: it counts and reports, and never denies.</p>
-      <${Command}
-        text=${`policies: ['${`${whole} shadow`.replaceAll("'", "\\'")}']`}
-        label="The policy as a shadow"
-      />
+      <${Command} text=${shadowText(`${whole} shadow`, part.tier)} label="The policy as a shadow" />
     </section>
     <section class="card">
       <h3>Apply it for an hour</h3>
@@ -150,16 +152,39 @@ function Uses({ row }) {
     </section>`;
 }
 
+/** The options of a limiter with a policy as a shadow. @param {string} policy @param {string} tier */
+function shadowText(policy, tier) {
+  const quoted = (/** @type {string} */ text) => `'${text.replace(/[\\']/g, '\\$&')}'`;
+  if (!tier) return `policies: [${quoted(policy)}]`;
+  return `tiers: { ${/^[a-z_]\w*$/i.test(tier) ? tier : quoted(tier)}: [${quoted(policy)}] }`;
+}
+
+/** The keys that the present use is of. @param {any} props */
+function Judged({ sample, tier }) {
+  if (!sample) return null;
+  const { count: own, others, isCut } = sample;
+  const left =
+    others > 0
+      ? ` ${many(others, 'key')} ${others === 1 ? 'is' : 'are'} left out, because the use shows another tier.`
+      : '';
+  return html`<p class="quiet">
+    Judged ${tierText(tier)}: the use now of ${isCut ? 'the first ' : ''}${many(own, 'key')} that may be
+    ${tierText(tier)}, because the counts of the last hour are of all tiers together.${left}
+  </p>`;
+}
+
 function ReadOnly() {
   const { me } = useApp();
   return me ? null : html`<p class="quiet">You may read this page, and not change limits.</p>`;
 }
 
 /** @param {any} props */
-function Distribution({ part, counts, admitted, why, levels, limit, setLimit, answer }) {
+function Distribution({ part, counts, admitted, why, isNow, levels, limit, setLimit, answer, ...given }) {
   const [id] = useState(() => `limit-${Math.random().toString(36).slice(2)}`);
   const all = counts?.[0] ?? 0;
   const most = part.limit;
+  // Limits are multiples of a step, because operators want round ones.
+  const step = Math.max(1, Math.round(most / STEPS));
   const denied = counts ? above(levels, counts, limit / most) : 0;
   const units = counts ? admitted * partAbove(levels, counts, limit / most) : 0;
   const bars = counts
@@ -174,7 +199,9 @@ function Distribution({ part, counts, admitted, why, levels, limit, setLimit, an
   const column = WIDTH / Math.max(1, bars.length);
   const y = (/** @type {number} */ keys) =>
     keys === 0 ? 0 : Math.max(2, ((HEIGHT - 14) * Math.sqrt(keys)) / Math.sqrt(top));
-  return html`<h3>${printable(part.name)} <span class="quiet">${printable(part.rest)}</span></h3>
+  const when = isNow ? 'now' : 'in the last hour';
+  const uses = isNow ? 'use' : 'used';
+  return html`<h3>${printable(part.name)} <span class="quiet">${printable(part.rest)} ${given.in}</span></h3>
     <${Failure} answer=${answer} />
     ${
       counts
@@ -182,12 +209,12 @@ function Distribution({ part, counts, admitted, why, levels, limit, setLimit, an
             class="distribution"
             viewBox=${`0 0 ${WIDTH} ${HEIGHT + 18}`}
             role="img"
-            aria-label=${`Use of ${part.name} by keys in the last hour`}
+            aria-label=${`Use of ${part.name} by keys ${when}`}
           >
-            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${percent(bar.keys, all)} of the keys used ${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)}`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
+            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${percent(bar.keys, all)} of the keys ${uses} ${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)}`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
           </svg>`
         : html`<p class="quiet">
-            ${why ? why : answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : 'No use was recorded in the last hour. A store with counts: false records none.'}
+            ${why ? why : answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : isNow ? (answer.value.count > 0 ? 'No key uses it at this moment, as is usual for a short window or a bucket that refills. Choose a longer window, or a shadow, to judge it.' : 'No key has a record in this tier.') : 'No use was recorded in the last hour. A store with counts: false records none.'}
           </p>`
     }
     <label class="slider" for=${id}
@@ -199,14 +226,14 @@ function Distribution({ part, counts, admitted, why, levels, limit, setLimit, an
     <input
       id=${id}
       type="range"
-      min="1"
+      min=${step > 1 ? 0 : 1}
       max=${Math.max(2, most)}
-      step=${Math.max(1, Math.round(most / STEPS))}
+      step=${step}
       value=${limit}
       aria-valuetext=${counts ? `${limit}, denies about ${percent(denied, all)} of the keys` : String(limit)}
-      onInput=${(/** @type {any} */ event) => setLimit(Math.min(most, Number(event.target.value)))}
+      onInput=${(/** @type {any} */ event) => setLimit(Math.max(1, Math.min(most, Number(event.target.value))))}
     />
-    ${counts ? html`<p class="verdict-line" role="status">${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${limit === most ? 'denied' : 'would have denied about'} <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the keys in a window${limit < most ? html`, and about <b>${count(units)}</b> of ${count(admitted)} admitted units (${percent(units, admitted)})` : ''}.</p>` : ''}`;
+    ${counts ? html`<p class="verdict-line" role="status">${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${given.in} ${limit === most ? (isNow ? 'denies' : 'denied') : isNow ? 'would deny now about' : 'would have denied about'} <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the keys${isNow ? ` with a use (${count(denied)} of ${count(all)})` : ' in a window'}${limit < most ? html`, and about <b>${count(units)}</b> of ${count(admitted)} ${isNow ? 'used' : 'admitted'} units (${percent(units, admitted)})` : ''}.</p>` : ''}`;
 }
 
 /** The requests that the limiter denied since its first one in the last hour. @param {any} props */
@@ -224,7 +251,7 @@ function Requests({ name, policy, use: { admitted, denied, policies, reasons, si
 }
 
 /** The sampled keys that use the moved limit, or more, now. @param {any} props */
-function Near({ sample, part, limit }) {
+function Near({ sample, part, limit, isTiered }) {
   if (sample.error) return html`<${Failure} answer=${sample} />`;
   if (sample.isLoading) return html`<p class="quiet">Searching keys …</p>`;
   const { keys = [], count: checked = 0, isCut = false } = sample.value ?? {};
@@ -234,7 +261,7 @@ function Near({ sample, part, limit }) {
     .filter((/** @type {any} */ each) => each.used >= limit * factor);
   const shown = over.slice(0, 12);
   const some = `${isCut ? 'the first ' : ''}${many(checked, 'key')}`;
-  const which = part.tier ? `${some} that may be ${tierText(part.tier)}` : some;
+  const which = isTiered ? `${some} that may be ${tierText(part.tier)}` : some;
   return html`<p class="quiet">
       Of ${which},
       ${over.length === 0 ? 'none uses that much now.' : html`<b>${count(over.length)}${over.length === keys.length && checked > keys.length ? ' or more' : ''}</b> ${over.length === 1 ? 'uses' : 'use'} that much now:`}

@@ -53,3 +53,17 @@ export const fullTimeOf = (at) => `${formatted('day', at)} ${formatted('clock', 
 /** The time of day, with the day if it is another one. @param {number | string} at */
 export const atTime = (at) =>
   formatted('date', at) === formatted('date', Date.now()) ? formatted('clock', at) : fullTimeOf(at);
+
+/**
+ * The newest time that a clock of the shown zone has shown, ms since 1970. Undefined for another text.
+ *
+ * @param {string} clock such as 03:12 @param {number} [now]
+ */
+export function lastTimeOf(clock, now = Date.now()) {
+  const [, hours, minutes] = /^(\d{1,2}):(\d\d)$/.exec(clock) ?? [];
+  if (hours === undefined) return undefined;
+  const date = new Date(now);
+  if (isUtc) date.setUTCHours(Number(hours), Number(minutes), 0, 0);
+  else date.setHours(Number(hours), Number(minutes), 0, 0);
+  return date.getTime() > now ? date.getTime() - 86_400_000 : date.getTime();
+}

@@ -15,6 +15,10 @@ const NAME = 'dashboard';
 const EVERY_MS = { limiter: 3000, denied: 10_000, near: 10_000 };
 const ROW = ['limiter', 'denied', 'near'] as const;
 
+/** The keys near a limit, of all limiters: the time between two questions of a page, ms, and the keys that they may read a second, and at first. */
+const NEAR_MS = 10_000;
+const NEAR_KEYS = { perSecond: 15, first: 1000 };
+
 /** The keys of a step of a search. */
 const KEYS_PER_STEP = 100;
 
@@ -90,6 +94,41 @@ describe('the cost of the dashboard', function () {
     await asking;
     return cost;
   };
+
+  it('of the keys near a limit, of all limiters, is the same for one page as for ten, and bounded', async () => {
+    const asked = async (pages: number) => {
+      const stopped = new AbortController();
+      setMaxListeners(pages, stopped.signal);
+      const asking = Array.from({ length: pages }, async () => {
+        while (!stopped.signal.aborted) {
+          await (await fetch(`${page.url}api/near`)).text();
+          await sleep(NEAR_MS, undefined, { signal: stopped.signal }).catch(() => {});
+        }
+      });
+      const cost = await measure(true);
+      stopped.abort();
+      await Promise.all(asking);
+      return cost;
+    };
+    const first = await asked(1);
+    const one = await asked(1);
+    const ten = await asked(10);
+    console.log('      Redis, ms a second (calls a second):', {
+      first,
+      one,
+      ten,
+      keys: await control.dbsize(),
+    });
+    // A round reads the store once, in steps, and less if it has more keys than may be read.
+    const steps = (keys: number) => 2 + Math.ceil(keys / KEYS_PER_STEP);
+    const all = await control.dbsize();
+    expect(first.scans).to.be.within(1, 2 * steps(all));
+    for (const { scans } of [one, ten])
+      expect(scans).to.be.at.most(2 * steps(Math.max(all, SECONDS * NEAR_KEYS.perSecond)));
+    expect(ten.calls).to.be.lessThan(2 * one.calls + 20);
+    await sleep(1000);
+    expect((await measure()).scans).to.equal(0);
+  });
 
   it('is nothing without a viewer, and the same for one viewer as for ten', async () => {
     const none = await measure();

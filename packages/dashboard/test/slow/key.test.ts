@@ -20,7 +20,9 @@ describe('the page of a key', function () {
     await limiter.reset('eve');
     await counted(store, 'api', 7);
     await page.evaluate("location.hash = '#/key/eve'");
-    await page.getByText(/Admitted now by every limiter, after 3 denials in the last 15 minutes/).waitFor();
+    await page
+      .getByText(/Admitted now by every limiter, after 3 denials in api in the last 15 minutes/)
+      .waitFor();
     expect(await page.locator('.verdict').getAttribute('class')).to.equal('verdict');
     await page.locator('main').focus();
     await page.keyboard.press('/');

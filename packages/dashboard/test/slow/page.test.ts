@@ -198,7 +198,7 @@ describe('the page', function () {
 
   /** The buttons that open the dialog of a change. */
   const CHANGING =
-    /^(Ban|Unban|Undo|Reset|Limits( × 2)?|× ½|× 10|End( override)?|Change the limits .*|Override all .*)$/;
+    /^(Ban|Unban|Undo|Reset( all .*)?|Limits( × 2)?|× ½|× 10|End( override)?|Change the limits .*|Override all .*)$/;
 
   it('has no buttons that change anything for a visitor who is not an operator', async () => {
     const store = memoryStore();

@@ -53,6 +53,38 @@ describe('the past on the page', function () {
     expect(problems).to.deep.equal([]);
   });
 
+  it('answers why a key was denied at a time, in the shown zone', async () => {
+    const { page, problems } = await open('key/203.0.113.7', { timezoneId: 'Europe/Berlin' });
+    const day = new Date();
+    day.setUTCHours(day.getUTCHours() - 20, 12, 0, 0);
+    const minute = day.getTime();
+    const minutes = [
+      { minute, count: 41, policy: 'minute' },
+      { minute: minute + 60_000, count: 7, reason: 'banned' },
+      { minute: minute + 3_600_000, count: 3, policy: 'minute' },
+    ];
+    const past = { name: 'api', key: '203.0.113.7', dimension: 'key', first: minute, last: minute, minutes };
+    await page.route('**/api/past', (route) => route.fulfill({ json: { denials: [past], isCounted: true } }));
+    await page.reload();
+    const clockOf = (timeZone: string) =>
+      new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', timeZone }).format(day);
+    await page.getByLabel('At', { exact: true }).fill(clockOf('Europe/Berlin'));
+    const items = page.locator('.at li');
+    await items.first().waitFor();
+    // The day is before the time if it is another one.
+    const [at, after] = await items.allInnerTexts();
+    expect(at).to.match(/\d\d:12.* 41 in api, by minute$/);
+    expect(after).to.match(/\d\d:13.* 7 in api, banned$/);
+    expect(await items.count()).to.equal(2);
+    await page.locator('.zone').click();
+    await page.getByLabel('At', { exact: true }).fill(clockOf('UTC'));
+    await items.first().waitFor();
+    expect(await items.first().innerText()).to.contain('41 in api, by minute');
+    await page.getByLabel('At', { exact: true }).fill(clockOf('UTC').replace(':12', ':40'));
+    await page.getByText(/No denial is recorded from 2 minutes before .* UTC to 2 minutes after\./).waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
   it('has every minute of the denials as text', async () => {
     const { page } = await open('key/203.0.113.7');
     const hour = Math.floor(Date.now() / 60_000 - 30) * 60_000;
@@ -168,18 +200,20 @@ describe('the past on the page', function () {
     const now = Math.floor(Date.now() / 60_000) * 60_000;
     const before = (minutes: number) => now - minutes * 60_000;
     await clients.redis.zadd(namesKey(prefix), Date.now(), 'api');
-    await clients.redis.hset(minuteKey(prefix, 'api', before(9)), { a: 1200, d: 34, g: 1000 });
-    await clients.redis.hset(minuteKey(prefix, 'api', before(8)), { a: 1200, d: 34, g: 234 });
+    await clients.redis.hset(minuteKey(prefix, 'api', before(9)), { a: 1200, d: 34, g: 1000, h: 990 });
+    await clients.redis.hset(minuteKey(prefix, 'api', before(8)), { a: 1200, d: 34, g: 234, h: 200, o: 30 });
     await clients.redis.hset(minuteKey(prefix, 'api', before(5)), { a: 1200 });
+    await clients.redis.hset(minuteKey(prefix, 'api', before(3)), { a: 1200, g: 7 });
     for (const key of await clients.redis.keys(`${prefix}:*`)) await clients.redis.pexpire(key, 3_600_000);
     const store = redisStore(clients.redis, { prefix });
     limiterOf(store, 'api', { policies: ['minute=2/1m'], ban: undefined, overrides: false });
     const { page, problems } = await openSite({ store }, 'now', { timezoneId: 'UTC' });
     const clock = (at: number) => new Date(at).toISOString().slice(11, 16);
-    const line = `Down or late between ${clock(before(9))} and ${clock(before(7))}: 1,234 decided without it`;
+    const line = `Down from ${clock(before(9))} to ${clock(before(7))}: it did not answer in time. 1,234 decisions without it`;
     for (const span of ['15 min', '1 h']) {
       await page.getByRole('button', { name: span, exact: true }).click();
       await page.getByText(line).waitFor();
+      await page.getByText('7 late answers: decided without the store, which was up').waitFor();
       for (const text of [
         `${clock(before(8))}: 1,200 admitted, 34 denied, 234 decided without the store`,
         `${clock(before(5))}: 1,200 admitted, 0 denied`,

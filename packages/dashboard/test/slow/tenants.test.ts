@@ -84,7 +84,7 @@ describe('the tenants of a shared limit', function () {
     const row = page.locator('.keys tr', { hasText: 'acme' }).first();
     await row.waitFor();
     expect((await row.innerText()).replaceAll(/\s+/g, ' ')).to.contain(
-      `acme tenant p, within provider openai ${acme.used} used of ${acme.share} of 100 1 heavy`,
+      `acme tenant p, within provider openai ${acme.used} of its ${acme.share} used the limit is 100 1 heavy`,
     );
     expect(await row.innerText()).to.contain('its share is used up');
     // A light tenant has the weight of its override, a heavy one that of its requests.
@@ -93,7 +93,7 @@ describe('the tenants of a shared limit', function () {
     expect(stdout).to.match(/tenant globex in provider openai +p +light +3 /);
     const globex = page.locator('.keys tr', { hasText: 'globex' }).first();
     await globex.getByText('3', { exact: true }).waitFor();
-    expect((await globex.innerText()).replaceAll(/\s+/g, ' ')).to.contain(' of 100 3 light');
+    expect((await globex.innerText()).replaceAll(/\s+/g, ' ')).to.contain(' used the limit is 100 3 light');
     // As the light tenant's demand ages, the share grows by a unit in some seconds.
     for (let i = 0; i < 10; i++) await llm.consume({ provider: 'openai', tenant: 'acme' });
     await row.getByRole('link').click();

@@ -149,13 +149,35 @@ describe('limiters with tiers on the page', function () {
     expect((await limiter.peek('trudy', { tier: 'free' })).reason).not.to.equal('banned');
   });
 
+  it('judges What if by the chosen tier, and names it', async () => {
+    const { page, problems } = await open('what-if/api');
+    await limiter.consume('big', { tier: 'pro', cost: 90 });
+    await limiter.consume('small', { tier: 'pro', cost: 4 });
+    await limiter.consume('open', { tier: 'free', cost: 8 });
+    await page.reload();
+    await page.getByRole('button', { name: 'day in tier pro' }).click();
+    await page.getByText('Judged in tier pro: the use now of 3 keys that may be in tier pro').waitFor();
+    const slider = page.locator('input[type=range]');
+    await slider.fill('50');
+    await page.locator('.verdict-line', { hasText: /A limit of 50 in tier pro would deny now/ }).waitFor();
+    expect(await page.locator('.verdict-line').innerText()).to.contain('(1 of 3)');
+    expect(await page.locator('ul.over').innerText()).to.equal('big 90');
+    await page.getByRole('button', { name: 'day in tier free' }).click();
+    await page.getByText('Judged in tier free: the use now of 1 key that may be in tier free').waitFor();
+    expect(await page.locator('main').innerText()).to.contain(
+      '2 keys are left out, because the use shows another tier.',
+    );
+    expect(problems).to.deep.equal([]);
+  });
+
   it('shows the policies of each tier under What if, and never another limiter', async () => {
     const { page, store, problems } = await open('what-if/api');
     endWith(createLimiter({ store, name: 'other', limit: 1, window: '1m' }));
     await page.getByRole('button', { name: 'day in tier pro' }).click();
     expect(await page.locator('.slider').innerText()).to.contain('1,000');
-    await page.getByText('day counts the keys of all tiers together').waitFor();
+    await page.getByText('No key has a record in this tier.').waitFor();
     expect(await page.locator('.distribution, .verdict-line').count()).to.equal(0);
+    await page.getByText("tiers: { pro: ['day=1000/1d shadow'] }").waitFor();
     await page.getByRole('button', { name: 'Override all keys for 1 h' }).click();
     expect(await page.getByRole('dialog').innerText()).to.contain('in tier free: day 10/1d');
     await page.keyboard.press('Escape');

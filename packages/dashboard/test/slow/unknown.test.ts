@@ -68,10 +68,13 @@ describe('what the page does not know', function () {
       expect(((await response.json()) as { error: string }).error).to.match(/NOPERM.*scan/i);
       const row = page.locator('.limiters tbody', { has: page.getByRole('button', { name: 'api' }) });
       await row.getByRole('button').first().click();
-      await page
+      await row
+        .locator('.detail')
         .getByText(/lacks a permission that this needs: NOPERM.*scan/i)
         .first()
         .waitFor();
+      // The list of all limiters says so, too.
+      await page.getByText(/Unknown: The user of Redis lacks a permission that this needs/).waitFor();
       const text = await row.locator('.detail').innerText();
       expect(text)
         .to.match(/Bans 1/i)

@@ -1,0 +1,154 @@
+// The origins of bans, and the keys of an import, in the lists and in the log of the page.
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { createLimiter, memoryStore, type Limiter, type Store } from 'headgate';
+import { createAdmin, type LoggedChange } from 'headgate/admin';
+import { redisStore } from 'headgate/redis';
+import { clients, freshPrefix } from '../../../test/support/stores.js';
+import { describeSqlite, makeDirectory, storeOn } from '../../../test/support/sqlite.js';
+import { isOfKey, originOf } from '../src/ban-origins.js';
+import { originText } from '../src/page/text.js';
+import { startPage, tokenFields, type Site } from './servers.js';
+
+interface Ban {
+  readonly key: string;
+  readonly by: string | null;
+  readonly from?: string;
+  readonly reason: string | null;
+}
+
+interface Row {
+  readonly id: string;
+  readonly action: string;
+  readonly keys: number;
+  readonly forMs: number;
+  readonly key?: string;
+  readonly network?: string;
+  readonly imported?: readonly { readonly key: string; readonly forMs: number }[];
+}
+
+const STORES: Readonly<Record<string, () => Store>> = {
+  memory: () => memoryStore(),
+  redis: () => redisStore(clients.redis, { prefix: freshPrefix(), publish: '50ms' }),
+  sqlite: () => storeOn(join(makeDirectory(), 'limits.db')),
+};
+
+for (const [kind, make] of Object.entries(STORES))
+  (kind === 'sqlite' ? describeSqlite : describe)(`bans of the page, in ${kind}`, () => {
+    let site: Site;
+    let limiter: Limiter;
+    let store: Store;
+    beforeEach(async () => {
+      store = make();
+      const ban = { after: 2, within: '5m', for: '10m' } as const;
+      limiter = createLimiter({ store, name: 'api', policies: ['minute=1/1m'], ban });
+      site = await startPage({ store });
+    });
+    afterEach(async () => {
+      await site.close();
+      await limiter.close();
+    });
+    const get = async <T>(path: string): Promise<T> => (await fetch(site.url + path)).json() as Promise<T>;
+    /** Processes publish their limiters a moment after they make them. */
+    const known = async (): Promise<void> => {
+      while ((await fetch(`${site.url}api/use?name=api`)).status === 404)
+        await new Promise((resolve) => setTimeout(resolve, 50));
+    };
+
+    it('have their origin: denials, the program, an operator, or the import of one', async () => {
+      await known();
+      for (let i = 0; i < 4; i++) await limiter.consume('trudy');
+      await limiter.ban('mallory', '1h');
+      const admin = createAdmin(store);
+      await admin.ban('eve', '1h', { name: 'api', by: 'ada', reason: 'INC-7' });
+      await admin.importBans(
+        ['oscar', 'peggy'].map((key) => ({ name: 'api', key, for: '2h' })),
+        { by: 'linus' },
+      );
+      const { bans } = await get<{ bans: Ban[] }>('api/limiter?name=api');
+      const origins = bans.map(({ key, by, from, reason }) => [key, by, by === null ? from : '', reason]);
+      expect(origins).to.have.deep.members([
+        ['trudy', null, 'denials', 'denied by policy minute'],
+        ['mallory', null, 'program', null],
+        ['eve', 'ada', '', 'INC-7'],
+        ['oscar', 'linus', '', null],
+        ['peggy', 'linus', '', null],
+      ]);
+      const headers = await tokenFields(site.url);
+      const asked = await fetch(`${site.url}api/key`, {
+        ...{ method: 'POST', headers, body: JSON.stringify({ key: 'trudy' }) },
+      });
+      const { views } = (await asked.json()) as { views: { banOrigin: object }[] };
+      expect(views[0]!.banOrigin).to.include({ from: 'denials', by: null });
+    });
+
+    it('of an import are in the log with their first keys, on request with all, and each is found by its key', async () => {
+      await known();
+      const admin = createAdmin(store);
+      const keys = Array.from({ length: 24 }, (_, i) => `192.0.2.${i + 1}`);
+      await admin.importBans(
+        keys.map((key, i) => ({ name: 'api', key, for: i === 9 ? '3h' : '2h' })),
+        { by: 'ops', reason: 'feed' },
+      );
+      await admin.ban('198.51.100.0/30', '1h', { name: 'api', by: 'ada' });
+      const { rows } = await get<{ rows: Row[] }>('api/log');
+      const row = rows.find(({ action }) => action === 'import')!;
+      expect(row.keys).to.equal(24);
+      expect(row.imported!.map(({ key }) => key)).to.deep.equal(keys.slice(0, 3));
+      const { keys: all } = await get<{ keys: Row['imported'] }>(`api/imported?id=${row.id}`);
+      expect(all!.map(({ key }) => key)).to.deep.equal(keys);
+      expect(await get('api/imported?id=invented')).to.deep.equal({ keys: [] });
+      const headers = await tokenFields(site.url);
+      const changesOf = async (key: string) => {
+        const body = JSON.stringify({ key });
+        const response = await fetch(`${site.url}api/key`, { method: 'POST', headers, body });
+        return ((await response.json()) as { changes: Row[] }).changes;
+      };
+      const [found] = await changesOf('192.0.2.10');
+      expect(found).to.include({ action: 'import', keys: 24, forMs: 3 * 3_600_000 });
+      expect(found!.imported).to.equal(undefined);
+      expect((await changesOf('198.51.100.2')).map(({ network }) => network)).to.deep.equal([
+        '198.51.100.0/30',
+      ]);
+      expect(await changesOf('192.0.2.99')).to.deep.equal([]);
+    });
+  });
+
+describe('the origin of a ban', () => {
+  const change = (fields: Partial<LoggedChange>): LoggedChange =>
+    ({
+      name: 'api',
+      key: 'k',
+      action: 'ban',
+      from: 'program',
+      by: null,
+      reason: null,
+      ...fields,
+    }) as LoggedChange;
+  const whose = { name: 'api', key: 'k' };
+
+  it('is that of the newest ban that was not undone, and unknown after an unban', () => {
+    const denied = change({ from: 'denials', reason: 'denied by policy day' });
+    expect(originOf(whose, [change({ undoneBy: '9' }), denied])).to.include({ from: 'denials' });
+    expect(originOf(whose, [change({ action: 'unban' }), denied])).to.equal(null);
+    expect(originOf(whose, [change({ key: 'other' }), change({ dimension: 'account' })])).to.equal(null);
+    expect(isOfKey(change({ key: { hash: 'a' } }), { name: 'api', key: { hash: 'a' } })).to.equal(true);
+  });
+
+  it('is a text that an operator understands at night', () => {
+    const rule = '5 denials in 10m, for 15m';
+    const text = (ban: object, of: string | null = rule) => originText(ban, of);
+    expect(text({ by: 'ada', reason: 'INC-7' })).to.equal('by ada: INC-7');
+    expect(text({ by: null, from: 'denials', reason: 'denied by policy day' })).to.equal(
+      'automatic, after 5 denials in 10m (policy day)',
+    );
+    expect(text({ by: null, from: 'program', reason: null })).to.equal('by the program, without a name');
+    expect(text({ by: null, from: 'cli', reason: 'x' })).to.equal('by somebody without a name: x');
+    expect(text({ by: null, reason: null })).to.equal(
+      'automatic, after 5 denials in 10m, or by the program: the log no longer has it',
+    );
+    expect(text({ by: null, reason: null }, null)).to.equal(
+      'by the program: this limiter does not ban by denials',
+    );
+  });
+});

@@ -1,0 +1,58 @@
+// Past outages of the store on the page, apart from late answers.
+import { expect } from 'chai';
+import { outageCause, outagesIn } from '../src/page/outages.js';
+
+const MINUTE = 60_000;
+
+/** Counts of some minutes: decisions, and those without the store: late, unreachable, unanswered. */
+function countsOf(
+  rows: readonly (readonly [decisions: number, late: number, unreachable: number, unanswered: number])[],
+) {
+  const minutes = rows.map((_, i) => i * MINUTE);
+  const column = (at: 0 | 1 | 2 | 3): number[] => rows.map((row) => row[at]);
+  const degraded = rows.map(([, late, unreachable, unanswered]) => late + unreachable + unanswered);
+  return outagesIn(minutes, {
+    ...{ admitted: column(0), denied: rows.map(() => 0), degraded },
+    ...{ unreachable: column(2), unanswered: column(3) },
+  });
+}
+
+describe('past outages of the page', () => {
+  it('have a start, an end, a cause and decisions, and late answers are apart', () => {
+    const { outages, late } = countsOf([
+      [100, 2, 0, 0],
+      [100, 5, 60, 0],
+      [100, 0, 100, 0],
+      [100, 3, 0, 0],
+      [100, 0, 0, 0],
+      [100, 0, 0, 80],
+    ]);
+    expect(outages.map(({ from, to, sum }) => [from / MINUTE, to / MINUTE, sum])).to.deep.equal([
+      [1, 3, 165],
+      [5, 6, 80],
+    ]);
+    expect(outages.map(outageCause)).to.deep.equal([
+      'it could not be reached, or failed',
+      'it did not answer in time',
+    ]);
+    expect(late).to.equal(5);
+  });
+
+  it('are none if only single answers were late', () => {
+    expect(
+      countsOf([
+        [1000, 12, 0, 0],
+        [1000, 1, 0, 0],
+      ]),
+    ).to.deep.equal({ outages: [], late: 13 });
+  });
+
+  it('are seen in counts of earlier versions, without a cause, if most decisions were without the store', () => {
+    const { outages, late } = countsOf([
+      [100, 90, 0, 0],
+      [100, 10, 0, 0],
+    ]);
+    expect(outages.map(outageCause)).to.deep.equal(['the cause was not recorded']);
+    expect(late).to.equal(10);
+  });
+});
