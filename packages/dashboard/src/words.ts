@@ -14,7 +14,6 @@ const WORDS: readonly (readonly [part: RegExp, words: string])[] = [
   [/Set `for` to a duration, such as '2h'\./, 'Choose for how long.'],
   [/Set `dimension: ([^`]+)`\./, 'Open a key of the dimension $1.'],
   [/Pass one of: ([^.]+)\.$/, 'Open a key of: $1.'],
-  [/^dimension: no policy/, 'No policy'],
   [
     /^(?:for|duration): ("[^"]*") is not valid\. Pass whole milliseconds.*$/,
     '$1 is not a length of time. Write a number with a unit, up to 366 days: 15m, 2h, 7d.',
