@@ -14,6 +14,8 @@ describe('lists of the page', function () {
     const store = memoryStore();
     const plan = limiterOf(store, 'plan', { policies: ['month=calendar 1000/month by customer'] });
     const search = limiterOf(store, 'search', { policies: ['60/1h'] });
+    // A store in memory counts from its first administration on.
+    const admin = createAdmin(store);
     await plan.consume({ customer: 'acme' }, { cost: 850 });
     await search.consume('full', { cost: 60 });
     const bans = Array.from({ length: 24 }, (_, i) => ({
@@ -21,7 +23,7 @@ describe('lists of the page', function () {
       key: `192.0.2.${i + 1}`,
       for: '2h',
     }));
-    await createAdmin(store).importBans(bans, { by: 'ops', reason: 'feed 12' });
+    await admin.importBans(bans, { by: 'ops', reason: 'feed 12' });
     return openSite({ store }, '', { bypassCSP: true, ...options });
   };
   const violations = async (page: Page): Promise<string[]> => {
