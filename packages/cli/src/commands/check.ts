@@ -132,7 +132,9 @@ function causeLines(processes: readonly ProcessState[], connectMs: number): Line
 
 function outageLine({ from, to, degraded }: Outage, io: Io): Line {
   const [start, end] = [clock(io, from), clock(io, to)].map((each) => each.slice(11, 16));
-  const message = `The store was down or late between ${start} and ${end} ${zoneOf(io, to)}: ${many(degraded, 'decision')} without it.`;
+  // The present minute has not ended.
+  const when = to > Date.now() ? `since ${start}` : `between ${start} and ${end}`;
+  const message = `The store was down or late ${when} ${zoneOf(io, to)}: ${many(degraded, 'decision')} without it.`;
   return { level: 'warning', code: 'outages', message };
 }
 
