@@ -56,7 +56,9 @@ describe('without servers', function () {
   });
 
   it('a test that needs a server reports it', async () => {
-    const { passed, output } = await mocha('test/features/slices/slices.test.ts', { HEADGATE_SERVERS: 'none' });
+    const { passed, output } = await mocha('test/features/slices/slices.test.ts', {
+      HEADGATE_SERVERS: 'none',
+    });
     expect(passed).to.be.false;
     expect(output).to.contain('This test needs a redis server');
   });

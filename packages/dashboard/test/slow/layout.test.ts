@@ -48,7 +48,8 @@ describe('tables of the page', function () {
       const other = limiterOf(store, `a-limiter-with-a-name-that-is-long-${'z'.repeat(60)}`);
       const long = `customer:${'x'.repeat(200)}`;
       for (let i = 0; i < 12; i++)
-        for (const limiter of [api, other]) await limiter.consume(i % 2 === 0 ? long : '2001:db8:aaaa:bbbb::/56');
+        for (const limiter of [api, other])
+          await limiter.consume(i % 2 === 0 ? long : '2001:db8:aaaa:bbbb::/56');
       await api.ban('203.0.113.7', '2h', { by: 'ops', reason: `INC-7 ${'w'.repeat(90)}` });
       await api.override(long, { [LONG]: '40/1m' }, { for: '1d', by: 'grace', reason: 'launch' });
       const { page, problems } = await openSite({ store }, '', { viewport: { width, height: 900 } });
