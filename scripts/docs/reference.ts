@@ -133,12 +133,21 @@ const OPTIONS = [
     'src/contract/change-note.ts',
     'ChangeNoteOptions',
   ],
-  ['`unban`', 'src/contract/ban-options.ts', 'UnbanOptions'],
+  ['`unban`', 'src/features/bans/contract/ban-options.ts', 'UnbanOptions'],
+] as const;
+
+/** The classes from which a limiter inherits the methods of features, in the order of the page. */
+const FEATURE_METHODS = [
+  ['src/limiter/bans.ts', 'BannableLimiter'],
+  ['src/limiter/overrides/overridable-limiter.ts', 'OverridableLimiter'],
 ] as const;
 
 function limiterPage(): string {
   const members = membersOf('src/limiter/limiter.ts', 'Limiter');
-  const methods = members.filter(({ signature }) => signature.includes('('));
+  const own = members.filter(({ signature }) => signature.includes('('));
+  const inherited = FEATURE_METHODS.flatMap(([path, type]) => membersOf(path, type));
+  const at = own.findIndex(({ name }) => name === 'compile');
+  const methods = [...own.slice(0, at), ...inherited, ...own.slice(at)];
   const fields = members.filter(({ signature }) => !signature.includes('('));
   return `# A limiter: every method
 
