@@ -1,5 +1,5 @@
 // The tiers that a key may have, judging by its use, as docs/admin.md says it, and what lists of denied keys say then.
-import type { JudgedKey } from 'headgate/admin';
+import type { JudgedKey, KeyView } from 'headgate/admin';
 import type { Algorithm } from './model/types.js';
 import { isBucket } from './model/overrides.js';
 
@@ -32,6 +32,10 @@ export function likelyOf(tiers: readonly Judged[]): Judged[] {
     ? fitting
     : tiers.filter((each) => used.some(({ count }) => hasCount(each, count)));
 }
+
+/** Whether a policy denies a key that may have used its quota before its limits changed. @param ms the time since the change */
+export const isDeniedSince = ({ policies }: KeyView, ms: number): boolean =>
+  policies.some(({ allowed, shadow, windowMs }) => !allowed && !shadow && ms < windowMs);
 
 /**
  * Compares a row of `limited` with the tiers of its key.

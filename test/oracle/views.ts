@@ -9,7 +9,7 @@ import type { LimiterModel } from './model/limiter.js';
 import { isBucket } from './model/overrides.js';
 import { SharedCount } from './model/shares.js';
 import { ANY, type Algorithm, type Decision, type Policy } from './model/types.js';
-import { likelyOf, rowDiffers, type Judged, type Use } from './tiers.js';
+import { isDeniedSince, likelyOf, rowDiffers, type Judged, type Use } from './tiers.js';
 
 /** The answers of one view: of the administration, the command line, or the page. */
 export interface View {
@@ -18,6 +18,8 @@ export interface View {
   readonly slack: number;
   /** Whether its lists leave out denials in tiers that the key does not have, judging by its use. */
   readonly isOfLikely: boolean;
+  /** The changes of limits after which its keys may have a tier that they seem to exceed, if there are any. */
+  readonly changes?: 'of keys' | 'of all keys' | undefined;
   key(key: string, dimension?: string): Promise<readonly KeyView[]>;
   limited(): Promise<readonly JudgedKey[]>;
   bans(): Promise<readonly BannedKey[]>;
@@ -51,6 +53,7 @@ export async function differenceIn(
       const difference =
         (await usageDiffers(both, key, now, view.slack)) ??
         differenceOfKey(both, key, own, now, view.slack) ??
+        likelyDiffers(both, key, own, { now, changes: view.changes }) ??
         (await tenants(both, key, [...own, ...asTenant.filter(({ name }) => name === both.name)], {
           now,
           slack: view.slack,
@@ -202,11 +205,26 @@ function differenceOfKey(
       );
       if (difference) return `${where}: ${difference}`;
     }
+  return undefined;
+}
+
+/** A tier is likely by the use of the key, and on the page after a change of its limits, too. */
+function likelyDiffers(
+  { model }: Both,
+  key: string,
+  views: readonly KeyView[],
+  { now, changes }: Pick<View, 'changes'> & { readonly now: number },
+): string | undefined {
   for (const by of new Set(setsOf(model).flatMap(([, policies]) => dimensionsOf(policies)))) {
     const likely = likelyOf(tiersOf(model, by, key, views, now));
-    for (const { dimension, within, tier, ...view } of views)
-      if (dimension === by && !within && view.likely !== likely.some((each) => each.tier === tier))
+    const changedAt = model.limitsChangedAt(changes === 'of keys' ? [by, key] : undefined, now);
+    for (const view of views) {
+      const { dimension, within, tier } = view;
+      if (dimension !== by || within) continue;
+      const isOpen = changes !== undefined && isDeniedSince(view, now - changedAt);
+      if (view.likely !== (isOpen || likely.some((each) => each.tier === tier)))
         return `${by} ${tier ?? '-'}: likely is ${view.likely}`;
+    }
   }
   return undefined;
 }
@@ -275,8 +293,14 @@ function addTenants(
   views: readonly KeyView[],
   now: number,
 ): void {
-  for (const view of views.filter(({ within }) => within !== undefined)) {
+  const hasState = (view: KeyView): boolean =>
+    view.policies.some(({ used }) => used !== undefined) || isDemanding(model, view, now);
+  const tenants = views.filter(({ within }) => within !== undefined);
+  for (const view of tenants) {
     const place = placeOf(view as never);
+    // Lists judge a tenant by the tiers in which it has state. Where it has none, others may have used up what would be its share.
+    const isOfState = tenants.some((each) => placeOf(each as never) === place && hasState(each));
+    if (isOfState && !hasState(view)) continue;
     const { tiers, isOpen = true } = judged.get(place) ?? { tiers: [] };
     const uses = view.policies.map(
       ({ name, algorithm, windowMs, limit, burst, remaining, share, used }): Use => {
@@ -289,7 +313,6 @@ function addTenants(
       },
     );
     const tier = { tier: view.tier, uses, isDenied: isDeniedByPolicies(view), policy: undefined };
-    // Lists judge a tenant by the tiers in which it has state.
     const mayMiss = isOpen && !(tier.isDenied && isDemanding(model, view, now));
     judged.set(place, { tiers: [...tiers, tier], lately: () => true, isOpen: mayMiss });
   }

@@ -67,7 +67,8 @@ export class KeyQuestions {
     const views = isNetwork ? [] : await this.#admin.key(key, { ...options, signal });
     if (views.length === 0) refuseCut(signal);
     const logged = await this.#changesOf(key, views);
-    const shown = withOpenTiers(views, logged).map((view) => ({
+    const judged = await withOpenTiers(views, logged, this.#admin);
+    const shown = judged.map((view) => ({
       ...this.#hidden(view),
       // The policies of a tenant have the key of the shared limit.
       ...(view.within !== undefined && {

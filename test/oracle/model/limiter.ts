@@ -216,6 +216,19 @@ export class LimiterModel {
     return { policies, bannedUntil: rest > 0 ? now + rest : undefined, override };
   }
 
+  /** The time of the last change of the limits of all keys, and of a key if there is one: of an override, of its removal, or of its end. */
+  limitsChangedAt(place: readonly [string, string] | undefined, now: number): number {
+    const own = this.log.filter(
+      ({ name, action }) => name === this.def.name && (action === 'override' || action === 'remove'),
+    );
+    const ofKey = own.findLast(({ by, key }) => place && by === place[0] && key === place[1]);
+    const newest = [own.findLast(({ key }) => key === undefined), ofKey];
+    const times = newest.flatMap((each) =>
+      each ? [each.at, each.forMs > 0 ? each.at + each.forMs : 0] : [],
+    );
+    return Math.max(0, ...times.filter((time) => time <= now));
+  }
+
   overrideOf(place: readonly [string, string] | undefined, now: number): unknown {
     const override = this.overrides.of(place, now);
     return (
