@@ -79,7 +79,7 @@ export class LimiterModel {
   }
 
   /** Whether a policy denied a request of a key. */
-  hasDenied(by: string, key: string, policy: string | undefined): boolean {
+  hasDenied(by: string, key: string, policy: string): boolean {
     return this.denials.some(
       (each) => each.keys[by] === key && (each.policy === policy || (each.policy as unknown) === ANY),
     );
