@@ -1,11 +1,15 @@
 // The tiers that a key may have, judging by its use, as docs/admin.md says it, and what lists of denied keys say then.
-import type { JudgedKey } from 'headgate/admin';
+import type { JudgedKey, KeyView } from 'headgate/admin';
 import type { Algorithm } from './model/types.js';
 import { isBucket } from './model/overrides.js';
 
 /** The use of a policy's count by a key. */
 export interface Use {
   readonly count: string;
+  /** The policy. */
+  readonly name: string;
+  /** Whether the policy admits nothing more. A shadow always admits. */
+  readonly isSpent: boolean;
   readonly used: number;
   readonly limit: number;
   readonly algorithm: Algorithm;
@@ -16,17 +20,22 @@ export interface Judged {
   readonly tier: string | undefined;
   readonly uses: readonly Use[];
   readonly isDenied: boolean;
-  readonly policy: string | undefined;
 }
 
+const isOver = (tiers: readonly Judged[], { uses }: Judged): boolean => {
+  const all = tiers.flatMap((each) => each.uses);
+  return uses.some(
+    ({ count, limit, algorithm }) =>
+      !isBucket({ algorithm }) && all.some((use) => use.count === count && use.used > limit),
+  );
+};
+
 /** The tiers whose policies have all counts that the key used, none above its limit. If there is none: those that have one of the counts. */
-export function likelyOf(tiers: readonly Judged[]): Judged[] {
+function likelyByUse(tiers: readonly Judged[]): Judged[] {
   const used = tiers.flatMap(({ uses }) => uses).filter((use) => use.used > 0);
   const hasCount = ({ uses }: Judged, count: string) => uses.some((use) => use.count === count);
-  const isOver = ({ count, limit, algorithm }: Use) =>
-    !isBucket({ algorithm }) && used.some((use) => use.count === count && use.used > limit);
   const fitting = tiers.filter(
-    (each) => used.every(({ count }) => hasCount(each, count)) && !each.uses.some(isOver),
+    (each) => used.every(({ count }) => hasCount(each, count)) && !isOver(tiers, each),
   );
   return fitting.length > 0
     ? fitting
@@ -34,31 +43,68 @@ export function likelyOf(tiers: readonly Judged[]): Judged[] {
 }
 
 /**
+ * The tiers that are likely, judging by the use of a key. If the key was denied, the tiers that the denying policy still denies are likely in
+ * their place as soon as the process has written its counts, once a second of real time: each of these sets may be the present one.
+ *
+ * @param lately whether a policy denied the key
+ */
+export function likelySets(
+  tiers: readonly Judged[],
+  lately: (policy: string) => boolean,
+): (readonly Judged[])[] {
+  const isOpen = tiers.length > 1 && tiers.some(({ isDenied }) => isDenied);
+  const policies = new Set(tiers.flatMap(({ uses }) => uses.map(({ name }) => name)));
+  const denying = (isOpen ? [...policies] : []).filter(lately).flatMap((policy) => {
+    const all = tiers.filter(({ uses }) => uses.some(({ name, isSpent }) => name === policy && isSpent));
+    // Without an admission in the same second, the tier may be one whose limit was exceeded in another.
+    return [all, all.filter((each) => !isOver(tiers, each))];
+  });
+  return [likelyByUse(tiers), ...denying.filter((some) => some.length > 0)];
+}
+
+/** Whether a policy denies a key that may have used its quota before its limits changed. @param ms the time since the change */
+export const isDeniedSince = ({ policies }: KeyView, ms: number): boolean =>
+  policies.some(({ allowed, shadow, windowMs }) => !allowed && !shadow && ms < windowMs);
+
+/** What a list may show. */
+interface Seen {
+  /** Whether the list leaves out denials in other tiers than the likely ones. */
+  readonly isOfLikely: boolean;
+  /** Whether a policy denied the key. */
+  readonly lately: (policy: string) => boolean;
+}
+
+/**
  * Compares a row of `limited` with the tiers of its key.
  *
  * @param find the row, or undefined if there is none
- * @param sees `likely`: whether the list leaves out denials in other tiers; `lately`: whether a policy denied the key in the last seconds
  */
 export function rowDiffers(
   find: JudgedKey | undefined,
   tiers: readonly Judged[],
-  sees: { readonly likely: boolean; readonly lately: (policy: string | undefined) => boolean },
+  { isOfLikely, lately }: Seen,
 ): string | undefined {
-  const likely = likelyOf(tiers);
+  const differences = likelySets(tiers, lately).map((likely) =>
+    rowDiffersFrom(find, tiers, likely, isOfLikely),
+  );
+  return differences.includes(undefined) ? undefined : differences[0];
+}
+
+function rowDiffersFrom(
+  find: JudgedKey | undefined,
+  tiers: readonly Judged[],
+  likely: readonly Judged[],
+  isOfLikely: boolean,
+): string | undefined {
   const denying = likely.filter(({ isDenied }) => isDenied);
   const others = tiers.filter((each) => each.isDenied && !likely.includes(each));
   if (!find)
-    return denying.length > 0 || (others.length > 0 && !sees.likely)
-      ? 'is denied, but not listed'
-      : undefined;
+    return denying.length > 0 || (others.length > 0 && !isOfLikely) ? 'is denied, but not listed' : undefined;
   const said = `is listed in tier ${find.tier ?? '-'}, certain ${find.certain}, likely ${find.likely ?? '-'}`;
   const isRow = (tier: string | undefined, certain: boolean, isLikely: boolean) =>
     find.tier === tier && find.certain === certain && (find.likely ?? true) === isLikely;
   if (denying.length === 0) {
-    const isRight = others.some(
-      ({ tier, policy }) =>
-        (!sees.likely && isRow(tier, false, false)) || (sees.lately(policy) && isRow(tier, true, true)),
-    );
+    const isRight = !isOfLikely && others.some(({ tier }) => isRow(tier, false, false));
     return isRight ? undefined : `${said}, but no likely tier denies it`;
   }
   const certain = denying.length === likely.length;

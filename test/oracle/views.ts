@@ -9,7 +9,7 @@ import type { LimiterModel } from './model/limiter.js';
 import { isBucket } from './model/overrides.js';
 import { SharedCount } from './model/shares.js';
 import { ANY, type Algorithm, type Decision, type Policy } from './model/types.js';
-import { likelyOf, rowDiffers, type Judged, type Use } from './tiers.js';
+import { isDeniedSince, likelySets, rowDiffers, type Judged, type Use } from './tiers.js';
 
 /** The answers of one view: of the administration, the command line, or the page. */
 export interface View {
@@ -18,6 +18,8 @@ export interface View {
   readonly slack: number;
   /** Whether its lists leave out denials in tiers that the key does not have, judging by its use. */
   readonly isOfLikely: boolean;
+  /** The changes of limits after which its keys may have a tier that they seem to exceed, if there are any. */
+  readonly changes?: 'of keys' | 'of all keys' | undefined;
   key(key: string, dimension?: string): Promise<readonly KeyView[]>;
   limited(): Promise<readonly JudgedKey[]>;
   bans(): Promise<readonly BannedKey[]>;
@@ -51,6 +53,7 @@ export async function differenceIn(
       const difference =
         (await usageDiffers(both, key, now, view.slack)) ??
         differenceOfKey(both, key, own, now, view.slack) ??
+        likelyDiffers(both, key, own, { now, changes: view.changes }) ??
         (await tenants(both, key, [...own, ...asTenant.filter(({ name }) => name === both.name)], {
           now,
           slack: view.slack,
@@ -69,7 +72,7 @@ export async function differenceIn(
 /** A key in a dimension of a limiter, and the tiers in which it is judged. */
 interface Place {
   readonly tiers: readonly Judged[];
-  readonly lately: (policy: string | undefined) => boolean;
+  readonly lately: (policy: string) => boolean;
   /** Whether it may be missing in lists, because it has no state. */
   readonly isOpen?: boolean;
 }
@@ -87,7 +90,7 @@ function listDiffers(
     if (found.length > 1) return `limited: ${place} is listed twice`;
     const { tiers, lately, isOpen } = judged.get(place) ?? { tiers: [], lately: () => false };
     if (found.length === 0 && isOpen) continue;
-    const difference = rowDiffers(found[0], tiers, { likely: isOfLikely, lately });
+    const difference = rowDiffers(found[0], tiers, { isOfLikely, lately });
     if (difference) return `limited: ${place} ${difference}`;
   }
   return undefined;
@@ -202,11 +205,27 @@ function differenceOfKey(
       );
       if (difference) return `${where}: ${difference}`;
     }
+  return undefined;
+}
+
+/** A tier is likely by the use of the key, and on the page after a change of its limits, too. */
+function likelyDiffers(
+  { model }: Both,
+  key: string,
+  views: readonly KeyView[],
+  { now, changes }: Pick<View, 'changes'> & { readonly now: number },
+): string | undefined {
   for (const by of new Set(setsOf(model).flatMap(([, policies]) => dimensionsOf(policies)))) {
-    const likely = likelyOf(tiersOf(model, by, key, views, now));
-    for (const { dimension, within, tier, ...view } of views)
-      if (dimension === by && !within && view.likely !== likely.some((each) => each.tier === tier))
-        return `${by} ${tier ?? '-'}: likely is ${view.likely}`;
+    const own = views.filter(({ dimension, within }) => dimension === by && !within);
+    const tiers = tiersOf(model, by, key, views, now);
+    const changedAt = model.limitsChangedAt(changes === 'of keys' ? [by, key] : undefined, now);
+    const isOpen = (view: KeyView) => changes !== undefined && isDeniedSince(view, now - changedAt);
+    const sets = likelySets(tiers, (policy) => model.hasDenied(by, key, policy));
+    const differing = sets.map((likely) =>
+      own.find((view) => view.likely !== (isOpen(view) || likely.some(({ tier }) => tier === view.tier))),
+    );
+    const [view] = differing;
+    if (view && !differing.includes(undefined)) return `${by} ${view.tier ?? '-'}: likely is ${view.likely}`;
   }
   return undefined;
 }
@@ -225,13 +244,15 @@ function tiersOf(
     .filter(([, policies]) => dimensionsOf(policies).includes(by))
     .map(([tier]) => {
       const view = views.find((each) => each.dimension === by && each.tier === tier && !each.within);
-      const { allowed, policy, policies } = decisionOf(model, by, key, tier, now, view);
+      const { allowed, policies } = decisionOf(model, by, key, tier, now, view);
       const uses = model.inForce({ [by]: key }, tier, now).map((part, i): Use => {
         const { limit, algorithm } = part.policy;
-        const used = wholeOf(part.policy) - policies[i]!.remaining;
-        return { count: model.counts.of(model.def.name, part).id, used, limit, algorithm };
+        const { name, remaining } = policies[i]!;
+        const used = wholeOf(part.policy) - remaining;
+        const isSpent = remaining < 1 && !model.def.shadow;
+        return { count: model.counts.of(model.def.name, part).id, name, isSpent, used, limit, algorithm };
       });
-      return { tier, uses, isDenied: !allowed, policy };
+      return { tier, uses, isDenied: !allowed };
     });
 }
 
@@ -263,7 +284,7 @@ function addPlaces(
 ): void {
   for (const dimension of new Set(setsOf(model).flatMap(([, policies]) => dimensionsOf(policies)))) {
     const tiers = tiersOf(model, dimension, key, views, now);
-    const lately = (policy: string | undefined) => model.hasDenied(dimension, key, policy);
+    const lately = (policy: string) => model.hasDenied(dimension, key, policy);
     judged.set(placeOf({ name, dimension, key } as JudgedKey), { tiers, lately });
   }
 }
@@ -275,21 +296,26 @@ function addTenants(
   views: readonly KeyView[],
   now: number,
 ): void {
-  for (const view of views.filter(({ within }) => within !== undefined)) {
+  const hasState = (view: KeyView): boolean =>
+    view.policies.some(({ used }) => used !== undefined) || isDemanding(model, view, now);
+  const tenants = views.filter(({ within }) => within !== undefined);
+  for (const view of tenants) {
     const place = placeOf(view as never);
+    // Lists judge a tenant by the tiers in which it has state. Where it has none, others may have used up what would be its share.
+    const isOfState = tenants.some((each) => placeOf(each as never) === place && hasState(each));
+    if (isOfState && !hasState(view)) continue;
     const { tiers, isOpen = true } = judged.get(place) ?? { tiers: [] };
     const uses = view.policies.map(
-      ({ name, algorithm, windowMs, limit, burst, remaining, share, used }): Use => {
+      ({ name, algorithm, windowMs, limit, burst, remaining, share, shadow, used }): Use => {
         const isRate = isBucket({ algorithm: algorithm as Algorithm });
         const count = [name, windowMs, ...(isRate ? [limit, burst] : [])].join(' ');
         return {
-          ...{ count, limit, algorithm: algorithm as Algorithm },
+          ...{ count, name, isSpent: remaining < 1 && !shadow, limit, algorithm: algorithm as Algorithm },
           used: used ?? Math.max(0, (share ?? burst ?? limit) - remaining),
         };
       },
     );
-    const tier = { tier: view.tier, uses, isDenied: isDeniedByPolicies(view), policy: undefined };
-    // Lists judge a tenant by the tiers in which it has state.
+    const tier = { tier: view.tier, uses, isDenied: isDeniedByPolicies(view) };
     const mayMiss = isOpen && !(tier.isDenied && isDemanding(model, view, now));
     judged.set(place, { tiers: [...tiers, tier], lately: () => true, isOpen: mayMiss });
   }

@@ -55,6 +55,7 @@ function pageView(store: Store, names: readonly string[]): View {
     name: 'page',
     slack: 0,
     isOfLikely: true,
+    changes: 'of keys',
     key: async (key, dimension) =>
       (await ask<{ views: KeyView[] }>('key', { key, ...(dimension && { dimension }) })).views,
     limited: async () => {

@@ -74,9 +74,10 @@ export class KeyQuestions {
     const views = isNetwork ? [] : await this.#admin.key(key, { ...options, signal });
     if (views.length === 0) refuseCut(signal);
     const logged = await this.#changesOf(key, views);
-    const settled = await settledTiers(views, logged, (place) =>
-      this.#admin.denials(key, { ...place, signal }),
-    );
+    const settled = await settledTiers(views, logged, {
+      log: this.#admin.log,
+      denialsIn: (place) => this.#admin.denials(key, { ...place, signal }),
+    });
     this.#tiers.note(settled);
     const shown = this.#tiers.marked(settled).map((view) => ({
       ...this.#hidden(view),

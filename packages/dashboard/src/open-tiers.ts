@@ -1,34 +1,76 @@
 import type { Admin, KeyView, LoggedChange, PastDenials } from 'headgate/admin';
 
-const OF_LIMITS: readonly string[] = ['override', 'remove'];
+const OF_LIMITS = ['override', 'remove'] as const;
+
+/** The greatest age of a change for which a log can be asked, ms. */
+const MAX_AGE_MS = 366 * 24 * 60 * 60 * 1000;
 
 /** The time after which every process applies a change of limits, ms. */
 const CHANGE_MS = 2000;
 
+/** The log of changes, by the store's clock, which may differ from that of this process. */
+type Log = Pick<Admin, 'log'>;
+
 type Denials = Pick<PastDenials, 'name' | 'dimension' | 'within' | 'last' | 'minutes'>;
 
-/** The time of the last change of a limiter's limits. @param changes those of the key, and of all keys */
-function changedAt(changes: readonly LoggedChange[], name: string): number {
-  const own = changes.filter((each) => each.name === name && OF_LIMITS.includes(each.action));
-  return Math.max(-Infinity, ...own.map(({ at }) => at.getTime()));
-}
+const isOfLimits = ({ action }: LoggedChange): boolean => (OF_LIMITS as readonly string[]).includes(action);
 
 /**
- * Marks a tier as likely again if the key has no quota left in it, but the limits were changed within the window: the key may have used
- * that much under the earlier limits.
+ * Marks a tier as likely again if the key has no quota left in it, but the limits were changed within the window, or an override ended: the key
+ * may have used that much under the earlier limits.
  *
- * @param changes those of the key, and of all keys
+ * @param changes those of the key, and of all keys, the newest first
  */
 export function withOpenTiers(
   views: readonly KeyView[],
   changes: readonly LoggedChange[],
-  now = Date.now(),
-): KeyView[] {
-  return views.map((view) => {
-    const ageMs = now - changedAt(changes, view.name);
-    const isOpen = view.policies.some((each) => !each.allowed && !each.shadow && ageMs < each.windowMs);
-    return isOpen ? { ...view, likely: true } : view;
-  });
+  log: Log,
+): Promise<KeyView[]> {
+  return Promise.all(
+    views.map(async (view) => {
+      if (view.likely) return view;
+      const denying = view.policies.filter((each) => !each.allowed && !each.shadow);
+      const windowMs = Math.max(0, ...denying.map((each) => each.windowMs));
+      const newest = windowMs === 0 ? [] : newestOf(view, changes);
+      const isOpen = await Promise.all(newest.map((change) => isRecent(change, windowMs, log)));
+      return isOpen.includes(true) ? { ...view, likely: true } : view;
+    }),
+  );
+}
+
+/** The newest change of the limits of a key, and that of the limits of all keys. */
+function newestOf({ name, dimension }: KeyView, changes: readonly LoggedChange[]): LoggedChange[] {
+  const own = changes.filter((each) => each.name === name && isOfLimits(each));
+  const ofAll = own.find(({ key }) => key === undefined);
+  const ofKey = own.find((each) => each.key !== undefined && (each.dimension ?? 'key') === dimension);
+  return [ofAll, ofKey].filter((each) => each !== undefined);
+}
+
+/** Whether a change, or the end of an override, is younger than a time. */
+async function isRecent(change: LoggedChange, ms: number, log: Log): Promise<boolean> {
+  const { forMs } = change;
+  if (await isYounger(change, ms, log)) return true;
+  return forMs > 0 && !(await isYounger(change, forMs, log)) && isYounger(change, forMs + ms, log);
+}
+
+/** Only the store knows the age of a change. The log has an age in whole milliseconds, and includes changes of this age. */
+async function isYounger({ id, name }: LoggedChange, ms: number, { log }: Log): Promise<boolean> {
+  const ageMs = Math.max(1, Math.min(MAX_AGE_MS, Math.ceil(ms) - 1));
+  const of = typeof name === 'string' ? { name } : {};
+  for await (const change of log({ ...of, actions: OF_LIMITS, since: `${ageMs}ms` }))
+    if (change.id === id) return true;
+  return false;
+}
+
+/** The time of the last change of a limiter's limits before a denial: an override, its removal, or its end. */
+function changedBefore(changes: readonly LoggedChange[], { name, last }: Denials): number {
+  const times = changes
+    .filter((each) => each.name === name && isOfLimits(each))
+    .flatMap(({ at, forMs = 0 }) => {
+      const end = at.getTime() + forMs;
+      return forMs > 0 && end <= last.getTime() ? [at.getTime(), end] : [at.getTime()];
+    });
+  return Math.max(-Infinity, ...times);
 }
 
 /**
@@ -45,8 +87,7 @@ export function withoutAdmitting(
 ): KeyView[] {
   const settled = new Set<string>();
   for (const denial of denials) {
-    const last = denial.last.getTime();
-    if (last < changedAt(changes, denial.name) + CHANGE_MS) continue;
+    if (denial.last.getTime() < changedBefore(changes, denial) + CHANGE_MS) continue;
     const newest = Math.max(...denial.minutes.map(({ minute }) => minute));
     const causes = denial.minutes.filter(({ minute }) => minute === newest).map(({ policy }) => policy);
     const isOf = ({ policies, likely, ...view }: KeyView): boolean =>
@@ -64,18 +105,21 @@ export function withoutAdmitting(
  * The answers to a key, with the tiers that it may have after a change of its limits.
  *
  * @param changes those of the key, and of all keys
+ * @param admin the log, and the past denials of the key
  */
 export async function settledTiers(
   views: readonly KeyView[],
   changes: readonly LoggedChange[],
-  denialsIn: (place: Pick<KeyView, 'name' | 'dimension'>) => ReturnType<Admin['denials']>,
+  admin: Log & {
+    readonly denialsIn: (place: Pick<KeyView, 'name' | 'dimension'>) => ReturnType<Admin['denials']>;
+  },
 ): Promise<KeyView[]> {
-  const open = withOpenTiers(views, changes);
+  const open = await withOpenTiers(views, changes, admin);
   const opened = open.filter(({ likely }, i) => likely && !views[i]!.likely);
   const places = new Map(
     opened.map(({ name, dimension }) => [JSON.stringify([name, dimension]), { name, dimension }]),
   );
-  const denials = await Promise.all([...places.values()].map(denialsIn));
+  const denials = await Promise.all([...places.values()].map(admin.denialsIn));
   return withoutAdmitting(open, changes, denials.flat());
 }
 

@@ -1,7 +1,10 @@
 // The facts about a key beside the buttons that change it.
 import { expect } from 'chai';
+import { createLimiter, memoryStore, type Limiter } from 'headgate';
+import { createAdmin, type KeyView } from 'headgate/admin';
+import { TestClock } from 'headgate/testing';
 import { Judges } from '../src/judges.js';
-import { withOpenTiers } from '../src/open-tiers.js';
+import { KeyQuestions } from '../src/key-questions.js';
 import { currentSlots, withEnd, withRates, withShares } from '../src/page/key-facts.js';
 import { asOf, multiplied } from '../src/page/plan.js';
 
@@ -33,22 +36,64 @@ describe('a counted key that is denied', () => {
 });
 
 describe('the tiers that a key may have after its limits were changed', () => {
-  const view = (tier: string, fields: object) => ({ name: 'api', tier, likely: false, ...fields });
-  const spent = { allowed: false, shadow: false, windowMs: 60_000 };
-  const views = [
-    view('free', { policies: [spent] }),
-    view('pro', { likely: true, policies: [{ ...spent, allowed: true }] }),
-  ] as never[];
-  const likely = (...changes: object[]) =>
-    withOpenTiers(views, changes as never[], 100_000).map((each) => each.likely);
+  const tiers = { free: ['m=2/1m'], pro: ['m=100/1m', 'address=5/1m by address'] };
+  /** The likely tiers of a key that used more than its tier `free` admits, by the page, `ms` after a change of limits. */
+  const likely = async (
+    ms: number,
+    change: (limiter: Limiter) => Promise<unknown>,
+    name = 'api',
+  ): Promise<unknown[]> => {
+    // The clock of the store is two hours ahead of that of this process.
+    const clock = new TestClock(Date.now() + 2 * 3_600_000);
+    const store = memoryStore({ clock: clock.read });
+    createAdmin(store);
+    const create = (each: string) =>
+      createLimiter({ name: each, store, tiers, overrides: true, warnings: false });
+    const [limiter, other] = [create('api'), create('other')];
+    try {
+      await change(name === 'api' ? limiter : other);
+      clock.advance(ms);
+      await limiter.consume('ada', { tier: 'pro', cost: 3 });
+      const { views } = (await new KeyQuestions(createAdmin(store), (key) => key as never).key(
+        { key: 'ada' },
+        () => false,
+      )) as { views: KeyView[] };
+      const own = views.filter((view) => view.name === 'api' && view.dimension === 'key');
+      return own.flatMap((view) => (view.likely ? [view.tier] : []));
+    } finally {
+      await Promise.all([limiter.close(), other.close()]);
+    }
+  };
+  const ADA = { key: 'ada' };
+  const HOUR = 3_600_000;
 
-  it('include those whose limits the key had exceeded before', () => {
-    const at = new Date(70_000);
-    expect(likely()).to.deep.equal([false, true]);
-    expect(likely({ name: 'api', action: 'remove', at })).to.deep.equal([true, true]);
-    expect(likely({ name: 'api', action: 'remove', at: new Date(30_000) })).to.deep.equal([false, true]);
-    expect(likely({ name: 'other', action: 'remove', at })).to.deep.equal([false, true]);
-    expect(likely({ name: 'api', action: 'ban', at })).to.deep.equal([false, true]);
+  it('include those whose limits the key had exceeded before', async () => {
+    const remove = async (limiter: Limiter) => {
+      await limiter.override(ADA, { m: { limit: 50 } });
+      await limiter.removeOverride(ADA);
+    };
+    expect(await likely(0, async () => {})).to.deep.equal(['pro']);
+    expect(await likely(30_000, remove)).to.deep.equal(['free', 'pro']);
+    expect(await likely(59_999, remove)).to.deep.equal(['free', 'pro']);
+    expect(await likely(60_000, remove)).to.deep.equal(['pro']);
+    expect(await likely(30_000, remove, 'other')).to.deep.equal(['pro']);
+    const removeOfAll = async (limiter: Limiter) => {
+      await limiter.overrideAll({ m: { limit: 50 } });
+      await limiter.removeOverride(undefined);
+    };
+    expect(await likely(30_000, removeOfAll)).to.deep.equal(['free', 'pro']);
+  });
+
+  it('count the end of an override as a change, by the clock of the store', async () => {
+    const override = (limiter: Limiter) => limiter.override(ADA, { m: { limit: 50 } }, { for: '1h' });
+    expect(await likely(HOUR, override)).to.deep.equal(['free', 'pro']);
+    expect(await likely(HOUR + 59_999, override)).to.deep.equal(['free', 'pro']);
+    expect(await likely(HOUR + 60_000, override)).to.deep.equal(['pro']);
+  });
+
+  it('are not those of a key of another dimension with the same text', async () => {
+    const override = (limiter: Limiter) => limiter.override({ address: 'ada' }, { address: { limit: 1 } });
+    expect(await likely(0, override)).to.deep.equal(['pro']);
   });
 });
 

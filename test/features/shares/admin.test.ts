@@ -120,6 +120,34 @@ for (const [kind, open] of Object.entries(places))
         ['pro', 'q', 'acme', 7],
       ]);
     });
+
+    it('judges a tenant by the tiers in which it has state, although others have used up its share in another tier', async () => {
+      const tiers = {
+        free: ['p=1/1m by provider share tenant'],
+        pro: ['p=2/1h by provider share tenant'],
+      };
+      const limiter = make({ name: 'llm', store: place.store, tiers });
+      await known('llm');
+      const spend = (tenant: string, options: object) =>
+        limiter.consume({ provider: 'openai', tenant }, options);
+      await spend('globex', { tier: 'pro', cost: 2 });
+      // The denial makes the tenant heavy, so that half of the limit is the share of acme, although nothing is left.
+      await spend('globex', { tier: 'pro' });
+      await spend('acme', { tier: 'free' });
+      const limited: JudgedKey[] = [];
+      for await (const find of place.admin.limited({ name: 'llm' })) limited.push(find);
+      const acme = limited.filter(({ key }) => key === 'acme');
+      expect(acme.map(({ tier, certain, likely }) => [tier, certain, likely])).to.deep.equal([
+        ['free', true, true],
+      ]);
+      if (kind === 'sqlite') return;
+      const views = await place.admin.key('acme', { name: 'llm', dimension: 'tenant' });
+      const judged = views.map(({ tier, likely, policies: [p] }) => [tier, likely, p!.share, p!.remaining]);
+      expect(judged).to.deep.equal([
+        ['free', true, 1, 0],
+        ['pro', false, 1, 0],
+      ]);
+    });
   });
 
 for (const [kind, open] of Object.entries(places))

@@ -79,7 +79,7 @@ export class LimiterModel {
   }
 
   /** Whether a policy denied a request of a key. */
-  hasDenied(by: string, key: string, policy: string | undefined): boolean {
+  hasDenied(by: string, key: string, policy: string): boolean {
     return this.denials.some(
       (each) => each.keys[by] === key && (each.policy === policy || (each.policy as unknown) === ANY),
     );
@@ -214,6 +214,19 @@ export class LimiterModel {
       .flatMap((by) => (keys[by] === undefined ? [] : [this.overrideOf([by, keys[by]], now)]))
       .find((each) => each !== undefined);
     return { policies, bannedUntil: rest > 0 ? now + rest : undefined, override };
+  }
+
+  /** The time of the last change of the limits of all keys, and of a key if there is one: of an override, of its removal, or of its end. */
+  limitsChangedAt(place: readonly [string, string] | undefined, now: number): number {
+    const own = this.log.filter(
+      ({ name, action }) => name === this.def.name && (action === 'override' || action === 'remove'),
+    );
+    const ofKey = own.findLast(({ by, key }) => place && by === place[0] && key === place[1]);
+    const newest = [own.findLast(({ key }) => key === undefined), ofKey];
+    const times = newest.flatMap((each) =>
+      each ? [each.at, each.forMs > 0 ? each.at + each.forMs : 0] : [],
+    );
+    return Math.max(0, ...times.filter((time) => time <= now));
   }
 
   overrideOf(place: readonly [string, string] | undefined, now: number): unknown {
