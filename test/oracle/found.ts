@@ -10,7 +10,7 @@ const limiter = {
   ...{ refunds: false, onStoreError: 'throw' },
 };
 
-const bucket = { ...{ name: 'bucket', by: 'key', algorithm: 'gcra', window: 12_000 }, burst: 1 } as const;
+const bucket = { name: 'bucket', by: 'key', algorithm: 'gcra', window: 12_000, burst: 1 } as const;
 const other = { name: 'other', by: 'key', algorithm: 'concurrency', limit: 1, window: 1200 } as const;
 const pro = [other, { ...bucket, limit: 5, thresholds: [0.5] }];
 

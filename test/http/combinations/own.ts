@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export interface Own {
   readonly warnings: readonly string[];
   /** Waits until no timer keeps the process alive, at most so many ms. @returns the timers that are left */
-  timersAfter(most: number): Promise<number>;
+  readonly timersAfter: (most: number) => Promise<number>;
 }
 
 const works = new AsyncLocalStorage<Own>();
