@@ -1,7 +1,10 @@
 // The package against a model that was written from the documentation alone, on random sites. See docs/contributing/testing.md.
-import { checkStores, SQLITE } from './oracle/check.js';
+import { checkFound, checkStores, SQLITE } from './oracle/check.js';
+
+const stores = ['memory', ...SQLITE, 'redis'];
 
 describe('oracle', () => {
+  checkFound(stores);
   // The quick tier plays half of them.
-  checkStores(['memory', ...SQLITE, 'redis'], 600);
+  checkStores(stores, 600);
 });

@@ -133,8 +133,8 @@ export function actionOf(both: Both, step: Step, now: number, variable: string):
         real: () => (step.kind === 'settle' ? made.real.settle(cost) : made.real[step.kind as 'refund']()),
         model: () => {
           if (step.kind === 'renew') return handle.renew(now);
-          if (step.kind !== 'release')
-            model.settle(handle, { who: made, isRepetition: made.real.repeated }, units, now);
+          const caller = { who: made, isRepetition: made.real.repeated, reported: both.events };
+          if (step.kind !== 'release') model.settle(handle, caller, units, now);
           if (step.kind === 'release') return handle.release(now);
           if (step.kind === 'cancel') handle.release(now);
           return undefined;

@@ -2,8 +2,11 @@
 import { expect } from 'chai';
 import { drivers } from '../support/sqlite.js';
 import { allowTime } from '../support/hooks.js';
+import { found as sites } from './found.js';
+import { play } from './play.js';
 import { run, summary } from './run.js';
 import { seedOfRun } from './seed.js';
+import { openSubject } from './subjects.js';
 
 const factor = Number(process.env['HEADGATE_RUNS'] ?? 1);
 
@@ -25,6 +28,20 @@ export function checkStores(stores: readonly string[], sites: number, sitesOfRow
       const rows = sitesOfRow ? ` HEADGATE_ORACLE_SITES_OF_ROW=${sitesOfRow}` : '';
       const repeat = `HEADGATE_ORACLE_STORE=${store} HEADGATE_ORACLE_SEED=${seed} HEADGATE_ORACLE_MS=600000${rows}`;
       expect(found, `Counterexample: ${repeat} npx tsx test/oracle/run.ts`).to.equal(undefined);
+    });
+}
+
+/** Makes a test for each store that plays the sites of `found.ts`. */
+export function checkFound(stores: readonly string[]): void {
+  for (const store of stores)
+    it(`every answer on ${store} is that of the model, on the sites found before`, async () => {
+      allowTime(60_000);
+      const { subject, close } = await openSubject(store);
+      try {
+        for (const site of Object.values(sites)) await play(subject, site);
+      } finally {
+        await close();
+      }
     });
 }
 

@@ -177,11 +177,16 @@ describe('the first decisions of a process', function () {
       const { client, connect, end } = make();
       const connected = connect?.();
       const limiter = limiterOn(client);
-      const decisions = await Promise.all(Array.from({ length: 20 }, (_, i) => limiter.consume(`key ${i}`)));
-      expect(decisions.filter(({ degraded }) => degraded)).to.have.length(0);
-      await connected;
-      await limiter.close();
-      end();
+      try {
+        const decisions = await Promise.all(
+          Array.from({ length: 20 }, (_, i) => limiter.consume(`key ${i}`)),
+        );
+        expect(decisions.filter(({ degraded }) => degraded)).to.have.length(0);
+        await connected;
+      } finally {
+        await limiter.close();
+        end();
+      }
     });
   }
 });

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { checkFor } from '../../support/random.js';
 import { httpSites } from './draw.js';
+import { watched } from './own.js';
 import { play, played, type Subject } from './play.js';
 
 const SHRINK_MS = 20_000;
@@ -20,18 +21,16 @@ const newSeed = () =>
 
 /** @throws an error with the program, and the seed and path of fast-check */
 export async function run({ subject, ms, most, seed = newSeed() }: RunOptions): Promise<void> {
-  const warnings: string[] = [];
-  const note = (warning: Error) => void warnings.push(String(warning));
-  process.on('warning', note);
   try {
-    const property = fc.asyncProperty(httpSites(most), async (site) => {
-      await play(subject, site);
-      // A listener too many is such a warning.
-      if (warnings.length > 0) throw new Error(warnings.splice(0).join('\n'));
-    });
+    const property = fc.asyncProperty(httpSites(most), (site) =>
+      watched(async (own) => {
+        await play(subject, site, own);
+        // A listener too many is such a warning.
+        if (own.warnings.length > 0) throw new Error(own.warnings.join('\n'));
+      }),
+    );
     await checkFor(property, { seed, ms, shrinkMs: SHRINK_MS });
   } finally {
-    process.off('warning', note);
     console.log(
       `      ${subject.name}, seed ${seed}: ${played.sites} sites, ${played.requests} requests, ${played.answers} answers`,
     );

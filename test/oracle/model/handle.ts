@@ -1,4 +1,5 @@
 // What a decision charged, for settle, refund, release, renew and cancel.
+import type { Event } from './thresholds.js';
 import type { Charge, Cost, Policy } from './types.js';
 
 export interface Part {
@@ -10,6 +11,8 @@ export interface Part {
 export interface Caller {
   readonly who: unknown;
   readonly isRepetition: boolean;
+  /** The real crossings of thresholds by the call, the witness for buckets. */
+  readonly reported?: readonly Event[];
 }
 
 export class Handle {

@@ -101,12 +101,13 @@ export class LimiterModel {
       this.hasDebts ||= more > 0;
       const entry = entryOf(part);
       const policy = policyOf(part);
-      report(
-        this,
-        { entry, policy, key: entry.key, cost: more, look: entry.count.look(now, 0, policy) },
-        now,
-        before.get(part),
-      );
+      const { key, count } = entry;
+      const witness = who.reported?.findLast((event) => event.policy === policy.name && event.key === key);
+      if (count instanceof Bucket && witness && !this.def.slices)
+        count.follow(now, witness.resetAfterMs, policy, slackOf(this.def));
+      // A bucket that follows the real one may have had a unit more in use before.
+      const used = Math.max(before.get(part)!, usedOf(part) - more);
+      report(this, { entry, policy, key, cost: more, look: count.look(now, 0, policy) }, now, used);
     }
   }
 
