@@ -97,10 +97,12 @@ FROM unnest(${linesOf(keys!)}, ${expires!}::bigint[], ${linesOf(states!)}) AS v 
     sql: (table, [key]) =>
       `SELECT ${stateLine} AS states, ${answerColumns} FROM ${table} WHERE key = ${key!}`,
   },
+  /** The aggregate is computed after the wait for the lock, so that the time is that of the decision. */
   lockExistingOne: {
     types: 'text',
     sql: (table, [key]) =>
-      `SELECT ${stateLine} AS states, ${answerColumns} FROM ${table} WHERE key = ${key!} FOR NO KEY UPDATE`,
+      `SELECT string_agg(${stateLine}, E'\\n') AS states, ${answerColumns}
+FROM (SELECT state FROM ${table} WHERE key = ${key!} FOR NO KEY UPDATE) AS locked`,
   },
   writeOne: {
     types: 'text, bigint, text',
@@ -140,7 +142,7 @@ export interface Patience {
   readonly idle: number;
 }
 
-/** The result of {@link lockAndRead}. For a single key without a row there are no rows. Keys without rows have no line. */
+/** The result of {@link lockAndRead}. For a single key without a row there may be no rows. Keys without rows have no line. */
 export interface ReadRow {
   /** The states on lines, or `null` if there is no row. */
   readonly states: string | null;

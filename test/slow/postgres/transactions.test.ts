@@ -220,6 +220,26 @@ CREATE TRIGGER slow BEFORE INSERT ON ${table} FOR EACH STATEMENT EXECUTE FUNCTIO
     expect(await spent()).to.equal(1);
   });
 
+  it('a decision that waited for a lock is of the time after the wait', async () => {
+    const policies = ['fixed-window 2/1h'];
+    const limiter = createLimiter({ policies, store: postgresStore(pool, { table }), timeout: '30s' });
+    // From the third transaction without a new key on, one statement locks and reads.
+    for (let i = 0; i < 6; i++) await limiter.consume('key');
+    const other = await pool.connect();
+    await other.query(`BEGIN; SELECT * FROM ${table} FOR UPDATE`);
+    const answer = limiter.consume('key');
+    await sleep(300);
+    const { rows } = await other.query<{ now: number }>(
+      'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now',
+    );
+    await other.query('COMMIT');
+    other.release();
+    const { retryAfterMs } = await answer;
+    const [policy] = (await limiter.usage('key')).policies;
+    expect(retryAfterMs).to.be.at.most(policy!.resetsAt! - Number(rows[0]!.now) + 1);
+    await limiter.close();
+  });
+
   it('a pool of one connection that has no patience: the questions wait for their turn', async () => {
     const small = newPool({ max: 1, connectionTimeoutMillis: 500 });
     const limiter = throwing(small);
