@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { format, resolveConfig } from 'prettier';
 import { algorithmsWith, ALGORITHMS } from '../../src/contract/compile-policies.js';
-import { FEATURES, REFUSALS, type FeatureName, type Refusal } from '../../src/contract/together.js';
+import { FEATURE_NAMES, REFUSALS, type FeatureName, type Refusal } from '../../src/contract/together.js';
 
 const FILE = fileURLToPath(new URL('../../docs/together.md', import.meta.url));
 
@@ -67,13 +67,13 @@ const fieldItem = ([field]: (typeof FIELDS)[number]): string =>
 
 /** The page. */
 export async function togetherPage(): Promise<string> {
-  const pairs = (FEATURES.length * (FEATURES.length - 1)) / 2;
+  const pairs = (FEATURE_NAMES.length * (FEATURE_NAMES.length - 1)) / 2;
   const text = `# Features together
 
 You can combine any features of a limiter, and each keeps its promises beside every other, on every store. If two features contradict each other,
 Headgate refuses them when you create the limiter, and the error names the reason and the fix.
 
-A test tries each of the ${pairs} pairs of [${FEATURES.length} features](../src/contract/together.ts), in both orders, on memory and on Redis. The ${refusedPairs().size} refused pairs are below. Two
+A test tries each of the ${pairs} pairs of [${FEATURE_NAMES.length} features](../src/contract/together.ts), in both orders, on memory and on Redis. The ${refusedPairs().size} refused pairs are below. Two
 features that are refused on one policy can be on two policies of one limiter.
 
 ${refusalList()}

@@ -1,7 +1,7 @@
 import { HeadgateError, invalidOption, type ErrorCode } from '../common/errors.js';
 
 /** The features that options can combine. docs/together.md links to this list. */
-export const FEATURES = [
+export const FEATURE_NAMES = [
   ...['sliding-window', 'fixed-window', 'sliding-log', 'token-bucket', 'leaky-bucket', 'gcra', 'calendar'],
   ...['concurrency', 'several policies', 'dimensions', 'tiers', 'costs by policy', 'attempts', 'shadow'],
   ...['shares of units', 'shares of slots', 'weights', 'thresholds', 'thresholds as a stream', 'request ids'],
@@ -12,7 +12,7 @@ export const FEATURES = [
   ...['usage', 'peek', 'reset'],
 ] as const;
 
-export type FeatureName = (typeof FEATURES)[number];
+export type FeatureName = (typeof FEATURE_NAMES)[number];
 
 /** Features that do not go together, and the error. Each feature of `features` is refused beside each of `beside`. */
 export interface Refusal {

@@ -1,12 +1,12 @@
 // A covering array: each row is a set of features, and every triple of drawn features that options accept is in a row.
-import { FEATURES, REFUSALS, type FeatureName, type Refusal } from '../../src/contract/together.js';
+import { FEATURE_NAMES, REFUSALS, type FeatureName, type Refusal } from '../../src/contract/together.js';
 
 /** Features that need real time, a cluster or several processes. Other tests cover them. */
 const NOT_DRAWN: readonly FeatureName[] = [
   ...(['thresholds as a stream', 'localDenials', 'acrossSlots', 'slotBy'] as const),
 ];
 
-const DRAWN = FEATURES.filter((name) => !NOT_DRAWN.includes(name));
+const DRAWN = FEATURE_NAMES.filter((name) => !NOT_DRAWN.includes(name));
 
 /** Features that a row has beside the chosen ones, because they need them. */
 const NEEDS: Partial<Record<FeatureName, readonly FeatureName[]>> = {
@@ -27,7 +27,7 @@ const CANDIDATES = 30;
 
 export type Row = ReadonlySet<FeatureName>;
 
-const MODES = FEATURES.filter((name) => name.startsWith('onStoreError'));
+const MODES = FEATURE_NAMES.filter((name) => name.startsWith('onStoreError'));
 
 /** Pairs that do not go together in a limiter. */
 const apart = new Set(
@@ -44,7 +44,7 @@ function extended(row: Row, name: FeatureName): Row | undefined {
   const added = [name, ...(NEEDS[name] ?? [])];
   const whole = new Set([...row, ...added]);
   const isRefused = added.some((a) => [...whole].some((b) => apart.has(`${a} ${b}`)));
-  const algorithms = [...whole].filter((each) => FEATURES.indexOf(each) < 8).length;
+  const algorithms = [...whole].filter((each) => FEATURE_NAMES.indexOf(each) < 8).length;
   return isRefused || algorithms > MAX_POLICIES ? undefined : whole;
 }
 

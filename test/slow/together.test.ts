@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { HeadgateError } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { refusedPairs } from '../../scripts/docs/together.js';
-import { FEATURES } from '../../src/contract/together.js';
+import { FEATURE_NAMES } from '../../src/contract/together.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
 import { describePairs } from '../support/feature-pairs.js';
 import { tryOut } from '../support/feature-samples.js';
@@ -23,7 +23,7 @@ describe('law 20: pairs of features, on a cluster', () => {
     await cluster.stop();
   });
 
-  for (const other of FEATURES) {
+  for (const other of FEATURE_NAMES) {
     if (other === 'acrossSlots') continue;
     it(`acrossSlots + ${other}`, async () => {
       const refusal = refusedPairs().get(['acrossSlots', other].sort().join(' + '));

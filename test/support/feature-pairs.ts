@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import type { HeadgateError, Store } from 'headgate';
 import { refusedPairs } from '../../scripts/docs/together.js';
-import { FEATURES, type FeatureName } from '../../src/contract/together.js';
+import { FEATURE_NAMES, type FeatureName } from '../../src/contract/together.js';
 import { tryOut, type Site } from './feature-samples.js';
 
 /** Features of the Redis store. */
@@ -12,9 +12,9 @@ const ON_REDIS: readonly FeatureName[] = ['slices', 'localDenials', 'hashKeys', 
 export function describePairs(kind: string, storeOf: (site: Site) => Store): void {
   const refused = refusedPairs();
   describe(`law 20: pairs of features, on ${kind}`, () => {
-    for (const one of FEATURES) {
+    for (const one of FEATURE_NAMES) {
       it(one, async () => {
-        for (const other of FEATURES) {
+        for (const other of FEATURE_NAMES) {
           if (one === other) continue;
           const pair = [one, other] as const;
           if (kind === 'memory' && pair.some((name) => ON_REDIS.includes(name))) continue;

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createLimiter, type Decision, type Key, type Limiter, type Policy, type Store } from 'headgate';
 import { rateLimited } from 'headgate/decorators';
-import { FEATURES, type FeatureName } from '../../src/contract/together.js';
+import { FEATURE_NAMES, type FeatureName } from '../../src/contract/together.js';
 
 /** A limiter's parts while samples are merged. */
 export interface Site {
@@ -120,7 +120,7 @@ const SAMPLES: Record<FeatureName, Sample> = {
   reset: { use: (limiter, key) => limiter.reset(key) },
 };
 
-const isAlgorithm = (name: FeatureName): boolean => FEATURES.indexOf(name) < 8;
+const isAlgorithm = (name: FeatureName): boolean => FEATURE_NAMES.indexOf(name) < 8;
 
 /** The policies that a pair's features are on: one, or one each if their algorithms differ. A plain algorithm goes before a needed one. */
 function policiesOfPair([a, b]: readonly [FeatureName, FeatureName]): object[] {
