@@ -50,7 +50,7 @@ export class BanAuthors {
     const [id, limiter] = [idOf(ban), JSON.stringify(ban.name)];
     while (!this.#newest.has(id) && !this.#clouded.has(limiter)) {
       const next = await this.#changes.next();
-      if (next.done) return undefined;
+      if (next.done) break;
       this.#take(next.value);
     }
     return this.#newest.get(id);
