@@ -11,13 +11,13 @@ interface Ban extends Pick<LoggedChange, 'key' | 'dimension' | 'within'> {
 /** The author of a ban that neither has a note nor is in the log. */
 const UNKNOWN = 'unknown: automatic, an import, or your code';
 
-/** Finds the authors of bans. Bans without a note are looked up in the log, which is read once, and only as far as they need. */
+/** Finds the authors of bans. Bans without a note are looked up in the log, which is read once, and only as far as needed. */
 export class BanAuthors {
   readonly #changes: AsyncIterator<LoggedChange>;
   /** The newest change of each key so far, if it is of the key alone or of an import. */
   readonly #newest = new Map<string, LoggedChange>();
-  /** The limiters with an import whose keys the log does not have. It may have banned any key whose change is older. */
-  readonly #clouded = new Set<string>();
+  /** The limiters with an import whose keys the log does not have. Such an import may have banned any key whose newest change is older. */
+  readonly #keyless = new Set<string>();
 
   /** @param name the limiter of all bans, if they have the same */
   constructor(admin: Admin, name?: string) {
@@ -48,7 +48,7 @@ export class BanAuthors {
   /** The newest change of the key of a ban, or `undefined` if it is not known. */
   async #changeOf(ban: Ban): Promise<LoggedChange | undefined> {
     const [id, limiter] = [idOf(ban), JSON.stringify(ban.name)];
-    while (!this.#newest.has(id) && !this.#clouded.has(limiter)) {
+    while (!this.#newest.has(id) && !this.#keyless.has(limiter)) {
       const next = await this.#changes.next();
       if (next.done) break;
       this.#take(next.value);
@@ -60,8 +60,8 @@ export class BanAuthors {
     const { name, action, keys, imported, undoneBy, undoes } = change;
     const limiter = JSON.stringify(name);
     // An undo restores the state of an earlier change.
-    if (undoneBy !== undefined || undoes !== undefined || this.#clouded.has(limiter)) return;
-    if (action === 'import' && keys !== 1 && !imported) this.#clouded.add(limiter);
+    if (undoneBy !== undefined || undoes !== undefined || this.#keyless.has(limiter)) return;
+    if (action === 'import' && keys !== 1 && !imported) this.#keyless.add(limiter);
     for (const whose of imported ?? [change]) {
       const id = idOf({ ...whose, name });
       if (!this.#newest.has(id)) this.#newest.set(id, change);

@@ -19,7 +19,7 @@ for (const kind of serverKinds)
     const charged = async (...all: readonly object[]) => {
       const store = redisStore(client, { prefix, ...TELLING });
       for (const options of all) {
-        const limiter = limiterOn(store, { policies: ['ip=5/1h', 'org=9/1h by org'], ...options } as never);
+        const limiter = limiterOn(store, { policies: ['ip=5/1h', 'org=9/1h by org'], ...options });
         limiters.push(limiter);
         await limiter.consume({ key: '10.9.0.1', org: 'acme' });
       }
