@@ -1,6 +1,7 @@
 import type { Limiter } from '../limiter/limiter.js';
 import { ofLimiter } from '../limiter/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
+import type { CompiledPolicy } from '../contract/policy.js';
 import { bansAmong, type BansOfKeys } from './bans/ban-finds.js';
 import { batches } from './batches.js';
 import { checkChange, type Context, type KeyChangeOptions } from './context.js';
@@ -13,7 +14,6 @@ import {
   ofDimension,
   ofTier,
   policiesBy,
-  policiesOf,
   type GivenLimits,
   type Limits,
 } from './limits.js';
@@ -55,21 +55,22 @@ export async function prepareReset(
   const [subject, doubt] = subjectIn(published, name, typed);
   const limits = given ? [given] : scan ? [] : publishedFor(published, name, tier);
   // Limiters of other processes on a file do not show whether they support overrides.
-  const isLive = published.scopes.get(name)?.some(({ overrides }) => overrides) ?? state.kind !== 'redis';
+  const configurations = published.scopes.get(name);
+  const isLive = configurations?.some(({ overrides }) => overrides) ?? state.kind !== 'redis';
   const resetPolicies =
     limits.length > 0
       ? resetOf(state, subject, limits, { name, tier, isLive })
-      : resetOfAll(state, name, subject);
+      : resetOfAll(state, name, subject, configurations);
   const isOfSeveral = !given && tier !== undefined;
   return async () => {
-    const { policies, charged } = await resetPolicies();
+    const { policies, charged, freesSlots } = await resetPolicies();
     const change = { action: 'reset', ...loggedOwner(state, name, subject), forMs: 0, ...note } as const;
     const unnoted =
       policies.length > 0 ? await state.log.add({ ...change, from: origin, before: policies }) : undefined;
     const several = isOfSeveral
       ? differing(published, name, 'The tier was reset in all that have it.')
       : undefined;
-    const slots = freed(policies, limits, published.scopes.get(name));
+    const slots = freesSlots ? SLOTS_FREED : undefined;
     const doubts = [...doubtsOf(published, name), several, doubt, notNoted(unnoted), slots];
     const bans = await bansAmong(state.bans, ownersOf(state, name, subject));
     return { name, ...subject, policies, charged, ...bans, warnings: warnings(...doubts) };
@@ -96,22 +97,18 @@ function publishedFor(published: Published, name: string, tier: string | undefin
   return limits;
 }
 
-/** A warning about freed slots of work that still runs. */
-function freed(
-  names: readonly string[],
-  limits: readonly Limits[],
-  configurations: readonly Configuration[] = [],
-): AdminWarning | undefined {
-  const all = [...limits.flatMap(policiesOf), ...policiesIn(configurations)];
-  const slots = all.filter((policy) => isOfSlots(policy) && names.includes(policy.name ?? 'default'));
-  if (slots.length === 0) return undefined;
-  const message =
-    'the slots of running work are free, too, so more work than the limit may run until that work ends.';
-  return { code: 'SLOTS_FREED', message };
-}
+/** The warning about freed slots of work that still runs. */
+const SLOTS_FREED: AdminWarning = {
+  code: 'SLOTS_FREED',
+  message:
+    'the slots of running work are free, too, so more work than the limit may run until that work ends.',
+};
 
 /** The charges that were forgotten: the names of their policies, and the number of their keys. */
-type Forgotten = Pick<ResetResult, 'policies' | 'charged'>;
+interface Forgotten extends Pick<ResetResult, 'policies' | 'charged'> {
+  /** Whether a policy that had charges counts slots. */
+  readonly freesSlots: boolean;
+}
 
 interface Resetting {
   readonly name: string;
@@ -134,6 +131,8 @@ function resetOf(
   const ownSets = setsOfEach(limits, name, tier, subject.dimension);
   return async () => {
     const [names, keys] = [new Set<string>(), new Set<string>()];
+    // Policies of two tiers may have the same name, so the name does not show whether slots were freed.
+    let freesSlots = false;
     for (const part of ownSets) {
       const live = { ...part, overrides: isLive };
       await decidingBy(state, name, live, async (limiter) => {
@@ -141,13 +140,14 @@ function resetOf(
           const resets = some.map(async (key) => {
             const own = await resetKey(state, limiter, { key, dimension: subject.dimension }, isLive);
             if (own.length > 0) keys.add(key);
-            for (const policy of own) names.add(policy);
+            for (const { name: policy } of own) names.add(policy);
+            freesSlots ||= own.some(({ traits }) => traits.holdsSlots);
           });
           await Promise.all(resets);
         }
       });
     }
-    return { policies: [...names], charged: keys.size };
+    return { policies: [...names], charged: keys.size, freesSlots };
   };
 }
 
@@ -176,13 +176,13 @@ function setsOfEach(
   return found;
 }
 
-/** @returns the names of the policies that had charges */
+/** @returns the policies that had charges */
 async function resetKey(
   state: State,
   limiter: Limiter,
   { key, dimension }: { readonly key: string; readonly dimension: string },
   isLive: boolean,
-): Promise<string[]> {
+): Promise<CompiledPolicy[]> {
   const whole = { [dimension]: key };
   // An override of another kind, such as another window, has its own policies.
   const inForce = isLive ? ofLimiter(await limiter.peek(whole)).set.policies : [];
@@ -190,7 +190,7 @@ async function resetKey(
   const owner = state.ownerOf(limiter.name, key, dimension);
   const lives = await state.lives(policies.map(({ id }) => ({ owner, id })));
   await limiter.reset(whole);
-  return policies.filter((_, i) => lives[i] !== undefined).map((policy) => policy.name);
+  return policies.filter((_, i) => lives[i] !== undefined);
 }
 
 /**
@@ -199,7 +199,12 @@ async function resetKey(
  * @returns the function that resets, and resolves with the charges that there were
  * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the store cannot find state without knowing the policies
  */
-function resetOfAll(state: State, name: string, subject: Subject): () => Promise<Forgotten> {
+function resetOfAll(
+  state: State,
+  name: string,
+  subject: Subject,
+  configurations: readonly Configuration[] = [],
+): () => Promise<Forgotten> {
   if (!state.forget)
     throw wrongArgument(
       "policies: missing, and this store does not know the limiter. Pass `policies: '100/1m'`.",
@@ -217,6 +222,8 @@ function resetOfAll(state: State, name: string, subject: Subject): () => Promise
         charged.add(found.owner.text);
       }
     }
-    return { policies: [...names], charged: charged.size };
+    const slots = policiesIn(configurations).filter(isOfSlots);
+    const freesSlots = slots.some((policy) => names.has(policy.name ?? 'default'));
+    return { policies: [...names], charged: charged.size, freesSlots };
   };
 }

@@ -209,6 +209,25 @@ for (const [kind, open] of Object.entries(places))
       expect((await place.admin.reset('ada', { name: 'api' })).warnings).to.deep.equal([]);
     });
 
+    it('warns of freed slots by the policies that had charges, not by their names', async () => {
+      const tiers = { jobs: ['concurrency 1/1m'], web: ['5/1h'] };
+      const limiter = make({ name: 'api', store: place.store, tiers });
+      await known('api');
+      const codesOf = async (options: object) => {
+        const { policies, warnings } = await place.admin.reset('ada', { name: 'api', ...options });
+        return [...policies, ...warnings.map(({ code }) => code)];
+      };
+      for (const options of [{}, { tier: 'web' }, { policies: '5/1h' }, { tiers }]) {
+        await limiter.consume('ada', { tier: 'web' });
+        expect(await codesOf(options), JSON.stringify(options)).to.deep.equal(['default']);
+      }
+      for (const options of [{}, { tier: 'jobs' }, { policies: 'concurrency 1/1m' }, { tiers }]) {
+        const held = await limiter.acquire('ada', { tier: 'jobs' });
+        expect(await codesOf(options), JSON.stringify(options)).to.deep.equal(['default', 'SLOTS_FREED']);
+        await held.release();
+      }
+    });
+
     it('shows no state of the probes of a store that had failed', async () => {
       const probe = make({ name: 'headgate-probe', store: place.store, policies: ['5/1h'] });
       await probe.consume('idle');

@@ -52,15 +52,22 @@ function policiesOf({ policies, tiers = {}, dynamic }: Configuration): string[] 
   }
 }
 
+interface Changes<T> {
+  readonly results: readonly T[];
+  readonly refusals: readonly Warning[];
+  /** The error that ended the changes before the last limiter, such as of a store that is away. */
+  readonly failure?: { readonly error: unknown };
+}
+
 /**
  * Changes several limiters one after the other. A limiter that refuses the keys becomes a warning.
  *
- * @throws the error of the first limiter if all refuse
+ * @throws the error if no limiter was changed: that of the first limiter if all refuse
  */
 export async function inEach<T>(
   names: readonly string[],
   change: (name: string) => Promise<T>,
-): Promise<{ readonly results: readonly T[]; readonly refusals: readonly Warning[] }> {
+): Promise<Changes<T>> {
   const results: T[] = [];
   const refusals: Warning[] = [];
   let first: HeadgateError | undefined;
@@ -68,7 +75,10 @@ export async function inEach<T>(
     try {
       results.push(await change(name));
     } catch (error) {
-      if (!(error instanceof HeadgateError) || error.code !== 'HEADGATE_INVALID_ARGUMENT') throw error;
+      const isRefusal = error instanceof HeadgateError && error.code === 'HEADGATE_INVALID_ARGUMENT';
+      if (!isRefusal && results.length === 0) throw error;
+      // The changes before the error are made, so the caller has to report them.
+      if (!isRefusal) return { results, refusals, failure: { error } };
       first ??= error;
       refusals.push({ code: 'UNANSWERED', message: `${printable(name)}: ${withoutPage(error.message)}` });
     }

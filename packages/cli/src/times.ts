@@ -44,6 +44,9 @@ export const titled = ({ isLocal }: Zone, title: string): string =>
 const TYPED =
   /^(?:(\d{4})-(\d\d)-(\d\d))?[T ]?(?:([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?)?(z|[+-]\d\d:?\d\d)?$/i;
 
+/** The hours and the minutes of a zone that is an offset. */
+const OFFSET = /^[+-](\d\d):?(\d\d)$/;
+
 interface Typed {
   readonly text: string;
   /** The day, or `undefined` for a time of day alone. */
@@ -79,8 +82,7 @@ function momentOf(flag: string, { text, time }: Typed, day: NonNullable<Typed['d
   const [hour, minute, second] = time;
   const [year, month, date] = day;
   const utc = Date.UTC(year, month - 1, date, hour, minute, second);
-  if (new Date(Date.UTC(year, month - 1, date)).getUTCDate() !== date)
-    throw usageError(`${flag}: ${JSON.stringify(text)} is not a day of the calendar.`);
+  if (!isDay(day)) throw usageError(`${flag}: ${JSON.stringify(text)} is not a day of the calendar.`);
   if (zone !== undefined) return new Date(utc - offsetOf(zone));
   const [moment, other] = localMoments(day, time);
   const offsets = [moment, other].map((each) => each && `${text}${offsetAt(each)}`);
@@ -93,9 +95,25 @@ function momentOf(flag: string, { text, time }: Typed, day: NonNullable<Typed['d
   return moment;
 }
 
+/** Whether the calendar has a day. `Date` turns others into later or earlier days, such as month 13 into January. */
+function isDay([year, month, date]: NonNullable<Typed['day']>): boolean {
+  const day = new Date(Date.UTC(year, month - 1, date));
+  return day.getUTCFullYear() === year && day.getUTCMonth() === month - 1 && day.getUTCDate() === date;
+}
+
+/** @throws CliError `USAGE` for an offset that no zone has */
+function checkZone(flag: string, { text, zone = 'Z' }: Typed): void {
+  const [, hours = 0, minutes = 0] = OFFSET.exec(zone) ?? [];
+  if (Number(minutes) > 59 || Number(hours) + Number(minutes) / 60 > 14)
+    throw usageError(
+      `${flag}: ${JSON.stringify(text)} has no valid zone. Pass Z, or an offset up to 14:00, such as +02:00.`,
+    );
+}
+
 function offsetOf(zone: string): number {
-  const [, sign, hours, minutes] = /^([+-])(\d\d):?(\d\d)$/.exec(zone) ?? [];
-  return sign === undefined ? 0 : (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) * 60_000;
+  const [, hours = 0, minutes = 0] = OFFSET.exec(zone) ?? [];
+  const offset = (Number(hours) * 60 + Number(minutes)) * 60_000;
+  return zone.startsWith('-') ? -offset : offset;
 }
 
 /**
@@ -109,6 +127,7 @@ export function momentIn(
   typed: Typed,
   { zone, isPast, now }: { zone: string | undefined; isPast: boolean; now: number },
 ): Date {
+  checkZone(flag, typed);
   const own = typed.zone ?? zone;
   if (typed.day) return momentOf(flag, typed, typed.day, own);
   const on = (days: number): Date => momentOf(flag, typed, dayOf(now + days * DAY_MS, own), own);

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import { lengthOf } from '../src/commands/ban.js';
 import { columnsFor } from '../src/commands/list-rows.js';
-import { endOf, instant, titled } from '../src/times.js';
+import { endOf, instant, momentIn, titled, typedMoment } from '../src/times.js';
 import { many } from '../src/format.js';
 import { createIo } from '../src/io.js';
 import { headgate } from './cli.js';
@@ -41,6 +41,22 @@ describe('typed and shown times', () => {
     for (const other of ['24:00', '8:60', '8', '', 'Z', 'tomorrow']) expect(end(other)).to.equal(other);
     expect(() => end('2026-02-30T12:00Z')).to.throw('not a day of the calendar');
     expect(() => end('2026-11-28T04:00+02:00')).to.throw('is 2026-11-28 02:00:00 UTC, which is over');
+  });
+
+  it('is refused on a day, or in a zone, that does not exist', () => {
+    inZone('UTC');
+    for (const day of ['2030-13-05', '2030-00-15', '2030-99-05', '2030-02-30', '2030-01-00'])
+      for (const text of [day, `${day}T00:00Z`, `${day} 12:00+02:00`])
+        expect(() => end(text), text).to.throw(`--until: "${text}" is not a day of the calendar`);
+    for (const zone of ['+99:99', '+25:00', '-15:00', '+14:01', '+01:60', '-0199'])
+      for (const text of [`2030-01-01T00:00${zone}`, `12:00${zone}`]) {
+        expect(() => end(text), text).to.throw(`--until: "${text}" has no valid zone`);
+        const past = { zone: 'Z', isPast: true, now };
+        expect(() => momentIn('--at', typedMoment(text)!, past), text).to.throw('--at: ');
+      }
+    expect(end('2030-01-01T00:00+14:00')).to.equal('2029-12-31T10:00:00.000Z');
+    expect(end('2030-01-01T00:00-0930')).to.equal('2030-01-01T09:30:00.000Z');
+    expect(end('2028-02-29T00:00Z')).to.equal('2028-02-29T00:00:00.000Z');
   });
 
   it('without a zone, it is refused where it is ambiguous', () => {

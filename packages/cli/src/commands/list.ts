@@ -111,7 +111,7 @@ async function list(options: Options, io: Io): Promise<void> {
           ? { finds: plausible, order: byKind }
           : { finds: mostUsed(plausible, options.above), order: byUse };
       const lately = wantsDenied(options) ? await DeniedLately.read(admin, name) : undefined;
-      const authors = new BanAuthors(admin, { name });
+      const authors = new BanAuthors(admin, name);
       const limited = await print({ search, ...found, most, lately, authors }, io, () => line(''));
       if (!io.json && plausible.omitted > 0) await write(io, omittedText(plausible.omitted));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);

@@ -9,7 +9,7 @@ import {
   useIn,
 } from 'headgate/admin';
 import { keyOptionsOf, namesOf, noteOf, type CliCommand, type NamesOptions } from '../command.js';
-import { EXIT } from '../errors.js';
+import { EXIT, reportOf } from '../errors.js';
 import { count, duration, printable, quoted } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
@@ -56,9 +56,8 @@ async function reset(given: string, options: Options, io: Io): Promise<void> {
     const resetIn = (name: string): Promise<ResetResult> =>
       admin.reset(given, { name, scan, tier, ...key, ...limitsOf(name), ...note });
     if (names === 'all' && isNetwork(given, key)) return resetNetwork(admin, given, key, { resetIn, io });
-    const results: ResetResult[] = [];
     const wanted = names === 'all' ? await recordedIn(admin, given, key) : names;
-    for (const name of wanted) results.push(await resetIn(name));
+    const results = await resetKey(wanted, { resetIn, io });
     const charged = await chargedIn(admin, given, names, key);
     // Other tiers of the key may have charges if only one is reset.
     const others = charged.filter(({ dimension }) => dimension !== dimensionOf(key));
@@ -77,11 +76,36 @@ interface Resetting {
   readonly io: Io;
 }
 
+/** Resets one key, or the keys of a network, in some limiters. An error is thrown after the results so far are written. */
+async function resetKey(names: readonly string[], { resetIn, io }: Resetting): Promise<ResetResult[]> {
+  const results: ResetResult[] = [];
+  try {
+    for (const name of names) results.push(await resetIn(name));
+  } catch (error) {
+    if (results.length > 0) await writeBefore(error, results, io);
+    throw error;
+  }
+  return results;
+}
+
+/** Writes the resets that were made before an error. */
+async function writeBefore(error: unknown, results: readonly ResetResult[], io: Io): Promise<void> {
+  io.exitCode = reportOf(error).exitCode;
+  await writeResults(io, results, { json, text });
+}
+
 /** Resets every key of a network, in all limiters that count by its dimension. */
 async function resetNetwork(admin: Admin, given: string, key: KeyOptions, { resetIn, io }: Resetting) {
   const { names, others } = await limitersBy(admin, dimensionOf(key));
-  const { results, refusals } = await inEach(names, resetIn);
+  const { results, refusals, failure } = await inEach(names, resetIn);
   const found = results.filter(({ policies, banned }) => policies.length > 0 || banned > 0);
+  if (failure) {
+    if (found.length > 0) await writeBefore(failure.error, found, io);
+    warn(io, refusals);
+    throw failure.error;
+  }
+  // A limiter that refused still has its charges, so a script must not take the reset as done.
+  if (refusals.length > 0) io.exitCode = EXIT.failed;
   if (found.length === 0)
     await writeAnswer(
       io,
