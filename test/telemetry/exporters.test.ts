@@ -1,4 +1,7 @@
 // Several exporters: the workers of a cluster, and more than one in a process.
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
 import { context, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import {
@@ -7,26 +10,21 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
 import { expect } from 'chai';
-import { AggregatorRegistry, Gauge, Registry } from 'prom-client';
+import { Gauge, Registry } from 'prom-client';
+import { TYPESCRIPT } from '../../scripts/lib/run.mjs';
 import { createLimiter } from '../../src/index.js';
 import { instrument } from '../../src/opentelemetry.js';
 import { prometheusMetrics } from '../../src/prometheus.js';
 
-describe('the metrics of a cluster in the primary process', () => {
+describe('the metrics of a cluster in the primary process', function () {
+  this.timeout(20_000);
+
   /** The values that four workers report together, of which one has the given values. */
   async function together(values: Record<string, number>): Promise<Record<string, number>> {
-    const registry = new Registry();
-    const end = prometheusMetrics({ register: registry });
-    const limiter = createLimiter({ name: 'api', limit: 1, window: '1m', maxWaiting: 50 });
-    await limiter.consume('k');
-    const worker = await registry.getMetricsAsJSON();
-    const other = structuredClone(worker);
-    for (const { name, values: all } of other) if (name in values) all[0]!.value = values[name]!;
-    const merged = AggregatorRegistry.aggregate([worker, other, worker, worker] as never);
-    end();
-    await limiter.close();
-    const json = await merged.getMetricsAsJSON();
-    return Object.fromEntries(json.map(({ name, values: all }) => [name, all[0]?.value ?? 0]));
+    const program = fileURLToPath(new URL('../support/cluster-metrics-child.ts', import.meta.url));
+    const child = fork(program, [JSON.stringify(values)], { execArgv: [...TYPESCRIPT] });
+    const [all] = (await once(child, 'message')) as [Record<string, number>];
+    return all;
   }
 
   it('are down if one store is, and have an override if one has', async () => {
