@@ -155,6 +155,31 @@ describe('keys of all limiters near their limit', () => {
     }
   });
 
+  for (const kind of ['memory', 'redis'] as const)
+    it(`are searched step by step, each after the promise of the last one, in ${kind}`, async () => {
+      const store = kind === 'memory' ? memoryStore() : redisStore(clients.redis, { prefix: freshPrefix() });
+      const limiter = createLimiter({ store, name: 'api', policies: ['10/1d'] });
+      const admin = createAdmin(store);
+      for (let i = 0; i < 50; i++) await limiter.consume(`key:${i}`);
+      const goOn: (() => void)[] = [];
+      const progress = () => new Promise<void>((resolve) => goOn.push(resolve));
+      const search = await admin.keys({
+        ...{ name: 'api', policies: '10/1d', kinds: ['limited'], count: 10, progress },
+      });
+      const end = search[Symbol.asyncIterator]().next();
+      const others = async () => {
+        for (let i = 0; i < 20; i++) await clients.redis.ping();
+      };
+      while (goOn.length === 0) await others();
+      await others();
+      expect(goOn).to.have.length(1);
+      const isOver = end.then(() => true);
+      for (let i = 0; !(await Promise.race([isOver, others()])); i++) goOn[i]?.();
+      expect(goOn.length).to.be.above(4);
+      expect(search.checked).to.equal(50);
+      await limiter.close();
+    });
+
   it('are searched at a bounded rate if no step finds a key', async () => {
     let time = now();
     Date.now = () => time;
