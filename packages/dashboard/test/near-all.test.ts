@@ -186,13 +186,14 @@ describe('keys of all limiters near their limit', () => {
     let steps = 0;
     const keys: Admin['keys'] = ({ progress } = {}) => {
       const search = { checked: 0, unjudged: [], unnamed: 0, warnings: [], wanted: {} as never };
-      const finds = async function* () {
+      const next = async (): Promise<IteratorReturnResult<undefined>> => {
         for (let i = 0; i < 2_000; i++) {
           steps++;
           await progress?.(i / 2_000);
         }
+        return { done: true, value: undefined };
       };
-      return Promise.resolve({ ...search, [Symbol.asyncIterator]: finds });
+      return Promise.resolve({ ...search, [Symbol.asyncIterator]: () => ({ next }) });
     };
     const near = listOf({ keys } as Admin);
     expect(await near.read()).to.include({ at: null, isCut: false });
