@@ -122,9 +122,11 @@ export abstract class LocalState implements State {
       page = [];
       // Requests of this process come first.
       await new Promise(setImmediate);
+      // The number of rows is unknown.
+      await progress?.(0);
       if (signal?.aborted) return;
     }
-    progress?.(1);
+    await progress?.(1);
     yield page;
   }
 

@@ -27,8 +27,8 @@ export interface Search {
   readonly id?: string | undefined;
   /** The approximate number of keys that a step checks. @default 500 */
   readonly count?: number | undefined;
-  /** Receives, after each step, the share of all keys that was checked. */
-  readonly progress?: ((share: number) => void) | undefined;
+  /** Receives, after each step, the share of all keys that was checked. The search waits for a promise that it returns. */
+  readonly progress?: ((share: number) => void | Promise<void>) | undefined;
   /** Stops after the current step. */
   readonly signal?: AbortSignal | undefined;
 }

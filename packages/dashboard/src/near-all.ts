@@ -1,7 +1,7 @@
 import type { Admin, JudgedKey, KeySearch, KeyVerdictFind } from 'headgate/admin';
 import { Cached } from './cached.js';
-import type { Show, ShownKey } from './hidden.js';
-import { byUse, nearIn, seenWith, withTrend, type NearFind, type NearKey, type Seen } from './near-finds.js';
+import type { Show } from './hidden.js';
+import { NearRows, type NearKeyOfAll } from './near-rows.js';
 import { isUnknown, type Searches } from './searches.js';
 
 /** The keys that rounds read a second on average, so that the list costs Redis less than half a millisecond a second; and at once at first. */
@@ -28,18 +28,13 @@ const LEFT_MS = 60_000;
 const MAX_GAP_MS = 40_000;
 const MAX_GAP_ROUNDS = 3;
 
-export interface NearKeyOfAll extends NearKey {
-  /** The limiter. */
-  readonly name: ShownKey;
-}
-
 export interface NearOfAll {
   readonly rows: readonly NearKeyOfAll[];
   /** The end of the last whole round, ms since 1970, or `null` before the first one has ended. */
   readonly at: number | null;
   /** The keys that the last whole round read, or, before its end, the first one so far. */
   readonly checked: number;
-  /** Whether the last round ended early, or found more keys than are listed. */
+  /** Whether the last round found more keys than are listed. */
   readonly isCut: boolean;
   /** The limiters whose limits are unknown: they depend on the request, or are not published. */
   readonly unjudged: readonly string[];
@@ -47,52 +42,47 @@ export interface NearOfAll {
   readonly unnamed: number;
 }
 
-interface Listed {
-  readonly name: ShownKey;
-  readonly find: NearFind;
-  readonly seen: readonly Seen[];
-}
-
 /** A search of the keys of all limiters, which goes on where the last slice ended. */
 class Round {
   readonly startedAt = Date.now();
-  readonly found = new Map<string, Listed>();
   readonly search: KeySearch;
   readonly #finds: AsyncIterator<KeyVerdictFind>;
-  readonly #stop: AbortController;
-  readonly #steps: { count: number };
+  readonly #pace: Pace;
+  /** The next find, for which a slice may have waited until its end. */
+  #next: Promise<IteratorResult<KeyVerdictFind>> | undefined;
+  #paid = 0;
   isDone = false;
+  /** Whether the last slice took its longest time. */
+  isSlow = false;
 
-  private constructor(search: KeySearch, stop: AbortController, steps: { count: number }) {
+  private constructor(search: KeySearch, pace: Pace) {
     this.search = search;
     this.#finds = search[Symbol.asyncIterator]();
-    this.#stop = stop;
-    this.#steps = steps;
+    this.#pace = pace;
   }
 
   static async begin(admin: Admin): Promise<Round> {
-    const stop = new AbortController();
-    const steps = { count: 0 };
-    const progress = (): void => {
-      if (++steps.count >= SLICE_STEPS) stop.abort();
-    };
+    const pace = new Pace();
     const kinds = ['admitted', 'limited'] as const;
-    const search = await admin.keys({ kinds, count: SLICE_KEYS, progress, signal: stop.signal });
-    return new Round(search, stop, steps);
-  }
-
-  get isCut(): boolean {
-    return this.#stop.signal.aborted;
+    const search = await admin.keys({ kinds, count: SLICE_KEYS, progress: () => pace.step() });
+    return new Round(search, pace);
   }
 
   /** Reads some more keys. @returns their cost, in keys */
   async slice(take: (find: JudgedKey) => void): Promise<number> {
     const before = this.search.checked;
-    this.#steps.count = 0;
-    const timer = setTimeout(() => this.#stop.abort(), SLICE_MS);
+    const end = this.#pace.begin();
+    this.isSlow = false;
+    const timer = setTimeout(() => {
+      this.isSlow = true;
+      this.#pace.end();
+    }, SLICE_MS);
     try {
       while (this.search.checked - before < SLICE_KEYS) {
-        const next = await this.#finds.next();
+        this.#next ??= this.#finds.next();
+        const next = await Promise.race([this.#next, end]);
+        if (!next) break;
+        this.#next = undefined;
         this.isDone = next.done === true;
         if (this.isDone) break;
         const find = next.value as KeyVerdictFind;
@@ -101,7 +91,43 @@ class Round {
     } finally {
       clearTimeout(timer);
     }
-    return this.search.checked - before + this.#steps.count / STEPS_PER_KEY;
+    const cost = this.search.checked + this.#pace.steps / STEPS_PER_KEY;
+    const due = cost - this.#paid;
+    this.#paid = cost;
+    return due;
+  }
+}
+
+/** Ends slices after some steps, whether they find keys of Headgate or not: others may have millions of keys in the same Redis. */
+class Pace {
+  steps = 0;
+  #last = 0;
+  #isOver = false;
+  #end: (() => void) | undefined;
+  #goOn: (() => void) | undefined;
+
+  /** Begins a slice. @returns a promise of its end */
+  begin(): Promise<undefined> {
+    this.#last = this.steps + SLICE_STEPS;
+    this.#isOver = false;
+    this.#goOn?.();
+    return new Promise((resolve) => {
+      this.#end = () => resolve(undefined);
+    });
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#end?.();
+  }
+
+  /** Counts a step. @returns a promise of the next slice after the last step of this one */
+  step(): Promise<void> | undefined {
+    if (++this.steps >= this.#last) this.end();
+    if (!this.#isOver) return undefined;
+    return new Promise((resolve) => {
+      this.#goOn = resolve;
+    });
   }
 }
 
@@ -112,13 +138,14 @@ class Round {
 export class NearAll {
   readonly #admin: Admin;
   readonly #searches: Searches;
-  readonly #show: Show;
   readonly #answer = new Cached(ANSWER_MS, () => this.#advance());
+  readonly #rows: NearRows;
   #round: Round | undefined;
-  /** The rows of the last whole round, by id. */
-  #listed: ReadonlyMap<string, Listed> = new Map<string, Listed>();
   #last: Omit<NearOfAll, 'rows'> | undefined;
   #roundMs = 0;
+  /** The changes that were made, and those that the rows have. */
+  #changes = 0;
+  #updated = 0;
   /** The keys that may be read at this time. */
   #budget = FIRST_KEYS;
   #budgetAt = Date.now();
@@ -126,15 +153,16 @@ export class NearAll {
   constructor(admin: Admin, searches: Searches, show: Show) {
     this.#admin = admin;
     this.#searches = searches;
-    this.#show = show;
+    this.#rows = new NearRows(show);
   }
 
   read(): Promise<NearOfAll> {
     return this.#answer.get();
   }
 
-  /** Makes the next reading go on at once, after a change that was made just now. A new round at each change would never end. */
+  /** Makes the next reading judge the listed keys again, after a change that was made just now. A new round at each change would never end. */
   expire(): void {
+    this.#changes++;
     this.#answer.expire();
   }
 
@@ -146,12 +174,14 @@ export class NearAll {
     if (passed > LEFT_MS) this.#round = undefined;
     try {
       while (this.#budget > 0) {
-        const round = (this.#round ??= await Round.begin(this.#admin));
-        this.#budget -= await this.#searches.inTurn(() => round.slice((find) => this.#take(round, find)));
-        if (!round.isDone) continue;
-        this.#end(round);
-        break;
+        const round = (this.#round ??= await this.#begin());
+        this.#budget -= await this.#searches.inTurn(() => round.slice((find) => this.#take(find)));
+        // After a change, two readings may share the end of a round.
+        if (round.isDone && this.#round === round) this.#end(round);
+        // The visitor of a slow store gets the keys that were found so far.
+        if (round.isDone || round.isSlow) break;
       }
+      await this.#update();
     } catch (error) {
       this.#round = undefined;
       if (!isUnknown(error)) throw error;
@@ -160,42 +190,52 @@ export class NearAll {
     return this.#list();
   }
 
-  #take(round: Round, find: JudgedKey): void {
-    const { name } = find;
-    const maxGapMs = Math.max(MAX_GAP_MS, MAX_GAP_ROUNDS * this.#roundMs);
-    for (const each of nearIn(find, this.#show)) {
-      const seen = seenWith(this.#listed.get(each.id)?.seen, each, Date.now(), maxGapMs);
-      round.found.set(each.id, { name, find: each, seen });
-    }
+  async #begin(): Promise<Round> {
+    const round = await Round.begin(this.#admin);
+    this.#rows.begin();
+    return round;
+  }
+
+  #take(find: JudgedKey): void {
+    this.#rows.take(find, Math.max(MAX_GAP_MS, MAX_GAP_ROUNDS * this.#roundMs));
   }
 
   #end(round: Round): void {
     this.#round = undefined;
     this.#roundMs = Date.now() - round.startedAt;
-    this.#listed = round.found;
-    this.#last = { ...factsOf(round), at: Date.now() };
+    this.#rows.end();
+    this.#last = { ...this.#factsOf(round), at: Date.now() };
+  }
+
+  /** Judges the listed keys after a change, because this round may have read them before, or will read them only in an hour. */
+  async #update(): Promise<void> {
+    const changes = this.#changes;
+    if (changes === this.#updated) return;
+    await this.#searches.inTurn(() =>
+      this.#rows.update(SHOWN, ({ key, name, dimension }) => {
+        // A search of all keys, for a limiter that is not published, ends at once.
+        const options = { name, raw: true, signal: AbortSignal.abort() };
+        const whose = { ...options, ...(dimension !== undefined && { dimension }) };
+        return this.#admin.key(key, whose).catch((error: unknown) => {
+          if (isUnknown(error)) return [];
+          throw error;
+        });
+      }),
+    );
+    this.#updated = changes;
   }
 
   /** The rows of the last round, with those that the present one has read again. */
   #list(): NearOfAll {
-    const round = this.#round;
-    const listed = [...new Map([...this.#listed, ...(round?.found ?? [])]).values()];
-    const rows = listed.map(({ name, find, seen }) => ({ ...withTrend(find, seen), name })).sort(byEnd);
-    const facts = this.#last ?? (round ? { ...factsOf(round), at: null } : EMPTY);
-    return { ...facts, rows: rows.slice(0, SHOWN), isCut: facts.isCut || rows.length > SHOWN };
+    const rows = this.#rows.list();
+    const facts = this.#last ?? (this.#round ? { ...this.#factsOf(this.#round), at: null } : EMPTY);
+    const isCut = facts.isCut || this.#rows.isCut || rows.length > SHOWN;
+    return { ...facts, rows: rows.slice(0, SHOWN), isCut };
+  }
+
+  #factsOf({ search: { checked, unjudged, unnamed } }: Round) {
+    return { checked, unjudged, unnamed, isCut: this.#rows.isCut };
   }
 }
 
-/** The order: keys that are soon full first, then the fullest, and at last those that are full, which are listed as denied, too. */
-const byEnd = (a: NearKey, b: NearKey): number =>
-  Number(isFull(a)) - Number(isFull(b)) || (endOf(a) === endOf(b) ? byUse(a, b) : endOf(a) - endOf(b));
-
-const isFull = ({ used, limit }: NearKey): boolean => used >= limit;
-
-const endOf = ({ fullInMs }: NearKey): number => fullInMs ?? Number.MAX_SAFE_INTEGER;
-
 const EMPTY: NearOfAll = { rows: [], at: null, checked: 0, isCut: false, unjudged: [], unnamed: 0 };
-
-const factsOf = ({ search: { checked, unjudged, unnamed }, isCut }: Round) => ({
-  ...{ checked, unjudged, unnamed, isCut },
-});

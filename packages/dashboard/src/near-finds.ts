@@ -33,10 +33,15 @@ export interface NearFind {
   readonly row: Omit<NearKey, 'trend' | 'fullInMs'>;
   /** The time until the use begins anew, ms. */
   readonly windowEndMs: number;
+  /** The time after which none of this use is left, ms. Without an end for slots, which processes renew. */
+  readonly goneAfterMs: number;
 }
 
 /** The limits that a key has used most of. */
-export function nearIn(find: JudgedKey, show: Show): NearFind[] {
+export function nearIn(
+  find: Pick<JudgedKey, 'name' | 'key' | 'dimension' | 'within' | 'tier' | 'certain' | 'policies'>,
+  show: Show,
+): NearFind[] {
   const { key, dimension, tier, certain, within } = find;
   return find.policies.flatMap((verdict): NearFind[] => {
     const { used, quota: limit } = useIn(verdict);
@@ -51,6 +56,7 @@ export function nearIn(find: JudgedKey, show: Show): NearFind[] {
     return [
       {
         windowEndMs: verdict.algorithm === 'fixed-window' ? verdict.resetAfterMs : Infinity,
+        goneAfterMs: verdict.algorithm === 'concurrency' ? Infinity : verdict.resetAfterMs,
         id: JSON.stringify([find.name, key, dimension, within, tier, policy]),
         row: {
           ...{ key: show(key), ...whose, policy, used, limit },

@@ -1,11 +1,12 @@
 // The keys of all limiters above 80 % of a limit, by rounds that are bounded in cost.
 import { expect } from 'chai';
 import { createLimiter, memoryStore } from 'headgate';
-import { createAdmin, type Admin } from 'headgate/admin';
+import { createAdmin, type Admin, type JudgedKey } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix } from '../../../test/support/stores.js';
 import { showing } from '../src/hidden.js';
 import { NearAll } from '../src/near-all.js';
+import { NearRows } from '../src/near-rows.js';
 import { Searches } from '../src/searches.js';
 
 describe('keys of all limiters near their limit', () => {
@@ -129,5 +130,158 @@ describe('keys of all limiters near their limit', () => {
     expect(list).to.deep.include({ rows: [], unjudged: ['plans'] });
     await fixed.close();
     await other.close();
+  });
+
+  it('are found among the keys that others have in the same Redis', async () => {
+    const client = clients.redis.duplicate({ db: 9 });
+    try {
+      await client.eval("for i = 1, 30000 do redis.call('SET', 'other:' .. i, 'x') end", 0);
+      const store = redisStore(client, { publish: '50ms' });
+      const limiter = createLimiter({ store, name: 'api', policies: ['10/1d'] });
+      for (let i = 0; i < 20; i++) await limiter.consume(`key:${i}`, { cost: 9 });
+      const near = listOf(createAdmin(store));
+      let list = await near.read();
+      while (list.checked === 0) {
+        near.expire();
+        list = await near.read();
+      }
+      expect(list).to.include({ checked: 20, isCut: false });
+      expect(list.at).to.be.a('number');
+      expect(list.rows).to.have.length(20);
+      await limiter.close();
+    } finally {
+      await client.flushdb();
+      client.disconnect();
+    }
+  });
+
+  for (const kind of ['memory', 'redis'] as const)
+    it(`are searched step by step, each after the promise of the last one, in ${kind}`, async () => {
+      const store = kind === 'memory' ? memoryStore() : redisStore(clients.redis, { prefix: freshPrefix() });
+      const limiter = createLimiter({ store, name: 'api', policies: ['10/1d'] });
+      const admin = createAdmin(store);
+      for (let i = 0; i < 50; i++) await limiter.consume(`key:${i}`);
+      const goOn: (() => void)[] = [];
+      const progress = () => new Promise<void>((resolve) => goOn.push(resolve));
+      const search = await admin.keys({
+        ...{ name: 'api', policies: '10/1d', kinds: ['limited'], count: 10, progress },
+      });
+      const end = search[Symbol.asyncIterator]().next();
+      const others = async () => {
+        for (let i = 0; i < 20; i++) await clients.redis.ping();
+      };
+      while (goOn.length === 0) await others();
+      await others();
+      expect(goOn).to.have.length(1);
+      const isOver = end.then(() => true);
+      for (let i = 0; !(await Promise.race([isOver, others()])); i++) goOn[i]?.();
+      expect(goOn.length).to.be.above(4);
+      expect(search.checked).to.equal(50);
+      await limiter.close();
+    });
+
+  it('are searched at a bounded rate if no step finds a key', async () => {
+    let time = now();
+    Date.now = () => time;
+    let steps = 0;
+    const keys: Admin['keys'] = ({ progress } = {}) => {
+      const search = { checked: 0, unjudged: [], unnamed: 0, warnings: [], wanted: {} as never };
+      const next = async (): Promise<IteratorReturnResult<undefined>> => {
+        for (let i = 0; i < 2_000; i++) {
+          steps++;
+          await progress?.(i / 2_000);
+        }
+        return { done: true, value: undefined };
+      };
+      return Promise.resolve({ ...search, [Symbol.asyncIterator]: () => ({ next }) });
+    };
+    const near = listOf({ keys } as Admin);
+    expect(await near.read()).to.include({ at: null, isCut: false });
+    expect(steps).to.equal(1_000);
+    time += 20_000;
+    expect(await near.read()).to.include({ at: null, isCut: false });
+    expect(steps).to.be.within(1_200, 1_500);
+    let list;
+    do {
+      time += 20_000;
+      list = await near.read();
+    } while (list.at === null);
+    expect(steps).to.equal(2_000);
+  });
+
+  /** A list of 1500 keys at a time that the test sets. Rounds read `first` at once, and `last` in the end. */
+  const many = async (policy: string) => {
+    let time = now();
+    Date.now = () => time;
+    const store = memoryStore({ clock: () => time });
+    const admin = createAdmin(store);
+    const api = createLimiter({ store, name: 'api', policies: policy, overrides: true });
+    const plan = createLimiter({ store, name: 'plan', policies: 'fixed-window 10/1d' });
+    const web = createLimiter({ store, name: 'web', policies: policy });
+    await api.consume('first', { cost: 9 });
+    for (let i = 0; i < 1497; i++) await plan.consume(`key:${i}`);
+    await plan.consume('plan', { cost: 9 });
+    await web.consume('last', { cost: 9 });
+    const near = listOf(admin);
+    const read = async (afterMs: number) => {
+      time += afterMs;
+      const { rows } = await near.read();
+      return rows.map(({ key, used, limit }) => `${key as string} ${used} of ${limit}`);
+    };
+    await read(0);
+    for (let i = 0; i < 4; i++) await read(10_000);
+    const close = () => Promise.all([api, plan, web].map((each) => each.close()));
+    return { admin, near, read, close };
+  };
+
+  it('are dropped when the round reads them again and they are free, not at its end', async () => {
+    const { near, read, close } = await many('token-bucket 10/1h');
+    expect(await read(5_000)).to.have.members(['first 9 of 10', 'last 9 of 10', 'plan 9 of 10']);
+    expect(await read(1_800_000)).to.have.members(['last 9 of 10', 'plan 9 of 10']);
+    expect((await near.read()).checked).to.equal(1500);
+    await close();
+  });
+
+  it('are dropped when their use ends', async () => {
+    const { read, close } = await many('fixed-window 10/1m');
+    expect(await read(5_000)).to.have.members(['first 9 of 10', 'last 9 of 10', 'plan 9 of 10']);
+    expect(await read(61_000)).to.deep.equal(['plan 9 of 10']);
+    await close();
+  });
+
+  it('are judged again after a change, if they are listed', async () => {
+    const { admin, near, read, close } = await many('fixed-window 10/1d');
+    expect(await read(5_000)).to.have.members(['first 9 of 10', 'last 9 of 10', 'plan 9 of 10']);
+    await admin.reset('last', { name: 'web', by: 'ops', reason: 'paid' });
+    near.expire();
+    expect(await read(0)).to.have.members(['first 9 of 10', 'plan 9 of 10']);
+    await admin.override('first', '11/1d', { name: 'api', by: 'ops', reason: 'paid' });
+    near.expire();
+    expect(await read(0)).to.have.members(['first 9 of 11', 'plan 9 of 10']);
+    await admin.override('first', '100/1d', { name: 'api', by: 'ops', reason: 'paid' });
+    near.expire();
+    expect(await read(0)).to.deep.equal(['plan 9 of 10']);
+    await close();
+  });
+
+  it('are kept in a bounded number, those that are soon full', () => {
+    const rows = new NearRows(shown);
+    rows.begin();
+    const policy = { name: 'default', algorithm: 'fixed-window', limit: 10_000, resetAfterMs: 60_000 };
+    const judged = (i: number) =>
+      ({
+        name: 'api',
+        key: `key:${i}`,
+        policies: [{ ...policy, remaining: i % 2000 }],
+      }) as unknown as JudgedKey;
+    for (let i = 0; i < 20_000; i++) rows.take(judged(i), 0);
+    const list = rows.list();
+    expect(list.length).to.be.within(300, 600);
+    expect(list[0]).to.include({ key: 'key:1', used: 9_999 });
+    expect(list.slice(0, 50).every(({ used }) => used >= 9_990)).to.equal(true);
+    expect(rows.isCut).to.equal(true);
+    rows.end();
+    rows.begin();
+    expect(rows.isCut).to.equal(false);
   });
 });

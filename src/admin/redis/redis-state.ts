@@ -128,7 +128,7 @@ export class RedisState implements State {
         yield keys.flatMap((each) => this.#calls.found(each.slice(keyPrefix.length)));
         // In a cluster, a cursor is only the position within one slot.
         const fraction = cursor === '0' ? 1 : cluster ? 0 : fractionBefore(cursor);
-        progress?.((i + fraction) / servers.length);
+        await progress?.((i + fraction) / servers.length);
       } while (cursor !== '0' && !signal?.aborted);
       if (signal?.aborted) return;
     }
