@@ -45,7 +45,7 @@ export interface LogOptions extends NameFilter {
 }
 
 /** The changes, and the keys of imports, that are read before other requests have their turn. */
-const STEP = 200;
+const STEP = 100;
 
 /** The most keys of an import that can be asked for. The log has no larger ones. */
 const MOST_KEYS = 1000;
