@@ -3,7 +3,6 @@ const STATE_KEY = '^\\{([^{}:]*):';
 
 /** Counts the owner texts and Redis keys that are parsed while a function runs. */
 export async function parsesDuring(run: () => Promise<unknown>): Promise<number> {
-  // eslint-disable-next-line @typescript-eslint/unbound-method -- it is called with the expression
   const { exec } = RegExp.prototype;
   let parses = 0;
   RegExp.prototype.exec = function (text) {

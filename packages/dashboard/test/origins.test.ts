@@ -181,7 +181,7 @@ describe('the keys of many imports', () => {
     const reads = new Reads({ ...admin, log }, new Now(admin, show), show);
     const { rows } = (await reads.log(query(''), here)) as { rows: Row[] };
     expect(rows[0]!.imported).to.have.lengthOf(FIRST_KEYS);
-    expect((await reads.log(query(''), here)) as { rows: Row[] }).to.have.property('rows', rows);
+    expect(await reads.log(query(''), here)).to.have.property('rows', rows);
     expect(asked).to.deep.equal([FIRST_KEYS]);
   });
 
