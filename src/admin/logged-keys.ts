@@ -1,7 +1,8 @@
-import { withScope } from '../stores/keys.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { escapeKey, escapeScope, keyTextOf, withScope } from '../stores/keys.js';
 import type { JournalEntry } from '../stores/journal.js';
 import { importedIn, isInNetwork, networkIn } from './entry-keys.js';
-import { whoseOf } from './owners.js';
+import { whoseOf, type WhoseKey } from './owners.js';
 import type { Published } from './published.js';
 import { subjectIn } from './scope.js';
 import type { Owner, State } from './state.js';
@@ -30,6 +31,19 @@ export function loggedOwner(
   return { who: withScope(scope, text), keys: keys.length };
 }
 
+/** The owner texts of keys in imports, which are compared without parsing them. Imports have no keys within other keys. */
+export function loggedTexts(state: State, keys: readonly WhoseKey[]): ReadonlySet<string> {
+  return new Set(keys.filter(({ within }) => within === undefined).map((each) => loggedText(state, each)));
+}
+
+function loggedText(state: State, { name, key, dimension = DEFAULT_DIMENSION }: WhoseKey): string {
+  // A database refuses hashes, which are a part of the text.
+  if (typeof name !== 'string' || typeof key !== 'string')
+    return `${escapeScope(name)}:${keyTextOf(dimension, key, escapeKey)}`;
+  const { scope, text } = state.ownerOf(name, key, dimension);
+  return withScope(scope, text);
+}
+
 /** A typed key as a limiter counts it. */
 interface Counted {
   readonly key: string;
@@ -47,11 +61,15 @@ export async function changesOf(
 ): Promise<(change: JournalEntry) => number | undefined> {
   const published = await state.published();
   const known = new Map<string, Counted>();
+  const literal = escapeKey(key);
   const isOwn = (who: string): boolean => {
     const whose = whoseOf(who, undefined);
     if (whose === undefined || whose.key === undefined) return false;
     return whose.key === key || countedOf(whose.name)?.who === who;
   };
+  /** Whether a key of an import is the own one. Parses only texts that end with it, because a log can have very many. */
+  const isOwnIn = (who: string, counted: string | undefined): boolean =>
+    who === counted || ((who.endsWith(`:${literal}`) || who.endsWith(`=${literal}`)) && isOwn(who));
   function countedOf(name: unknown): Counted | undefined {
     if (typeof name !== 'string') return undefined;
     const found = known.get(name);
@@ -65,7 +83,9 @@ export async function changesOf(
   return (change) => {
     const imported = importedIn(change);
     if (imported) {
-      const [, own] = imported.find(([who]) => isOwn(who)) ?? [];
+      // All keys of an import are of one limiter.
+      const counted = countedOf(whoseOf(change.who, undefined)?.name)?.who;
+      const [, own] = imported.find(([who]) => isOwnIn(who, counted)) ?? [];
       return own;
     }
     const { who, forMs } = change;

@@ -1,8 +1,8 @@
 import type { ImportedKey, LoggedChange } from 'headgate/admin';
 import type { Show, ShownKey } from './hidden.js';
 
-/** The keys of an import that a row has. An opened row asks for the others. */
-const FIRST_KEYS = 3;
+/** The most keys of an import that a row has. An opened row asks for the others. */
+export const FIRST_KEYS = 3;
 
 export interface ImportedRow extends Pick<ImportedKey, 'dimension' | 'forMs'> {
   readonly key: ShownKey;
@@ -19,6 +19,7 @@ export interface ChangeRow extends Omit<LoggedChange, 'at' | 'key' | 'network' |
   readonly imported?: readonly ImportedRow[];
 }
 
+/** @param change with at most `FIRST_KEYS` keys of an import */
 export function changeRow(change: LoggedChange, show: Show): ChangeRow {
   const { at, key, network, within, imported, ...rest } = change;
   return {
@@ -27,7 +28,7 @@ export function changeRow(change: LoggedChange, show: Show): ChangeRow {
     ...(key !== undefined && { key: show(key) }),
     ...(network !== undefined && { network: show(network) }),
     ...(within !== undefined && { within: show(within) }),
-    ...(imported && { imported: importedRows(imported.slice(0, FIRST_KEYS), show) }),
+    ...(imported && { imported: importedRows(imported, show) }),
   };
 }
 

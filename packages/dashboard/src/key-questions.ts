@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { lacksSlots, type Admin, type KeyView, type LoggedChange } from 'headgate/admin';
 import { Answers } from './answers.js';
-import { isOfKey, originOf } from './ban-origins.js';
+import { isKeyless, isOfKey, originOf } from './ban-origins.js';
 import { changeRow } from './change-row.js';
 import type { Show } from './hidden.js';
 import { optional, refuse, text, type Body } from './input.js';
@@ -73,7 +73,8 @@ export class KeyQuestions {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const views = isNetwork ? [] : await this.#admin.key(key, { ...options, signal });
     if (views.length === 0) refuseCut(signal);
-    const logged = await this.#changesOf(key, views);
+    const found = await this.#changesOf(key, views);
+    const logged = found.filter((change) => !isKeyless(change));
     const settled = await settledTiers(views, logged, {
       log: this.#admin.log,
       denialsIn: (place) => this.#admin.denials(key, { ...place, signal }),
@@ -88,7 +89,7 @@ export class KeyQuestions {
       lacksSlots: view.reason !== 'banned' && lacksSlots(view.policies),
       ...(view.bannedForMs > 0 &&
         view.bannedBy === null &&
-        view.banReason === null && { banOrigin: originOf(view, logged) }),
+        view.banReason === null && { banOrigin: originOf(view, found) }),
     }));
     // The visitor typed this key, so it is not hidden here, while the key of a shared limit, a network and other keys of an import are.
     const typed = new Set<unknown>([key, ...views.map((view) => view.key)]);
@@ -97,27 +98,28 @@ export class KeyQuestions {
     return { key, isNetwork, views: shown, changes };
   }
 
+  /** The changes of the key and of all keys, and imports whose keys the log does not have. */
   async #changesOf(key: string, views: readonly KeyView[]): Promise<LoggedChange[]> {
     const keys = new Set([key, ...views.map((view) => view.key)]);
-    const logged: LoggedChange[] = [];
-    let scanned = 0;
-    for await (const change of this.#admin.log({ withKeys: true })) {
+    const found: LoggedChange[] = [];
+    let [scanned, logged] = [0, 0];
+    for await (const change of this.#admin.log({ withKeys: views })) {
       const { key: changed, network, imported, action, name } = change;
       // Limits of all keys are those of this key, too.
       const isOfAll = changed === undefined && (action === 'override' || action === 'remove');
       const view = views.find((each) => isOfKey(change, each));
       const own = imported?.find((each) => view && each.key === view.key);
-      if (view) logged.push({ ...change, ...(own && { forMs: own.forMs }) });
-      else if (
+      const isOwn =
+        view !== undefined ||
         (isOfAll && views.some((each) => each.name === name)) ||
-        [changed, network].some((each) => typeof each === 'string' && keys.has(each))
-      )
-        logged.push(change);
-      if (logged.length === LOGGED || ++scanned === SCANNED) break;
+        [changed, network].some((each) => typeof each === 'string' && keys.has(each));
+      if (isOwn || isKeyless(change)) found.push({ ...change, ...(own && { forMs: own.forMs }) });
+      if (isOwn) logged++;
+      if (logged === LOGGED || ++scanned === SCANNED) break;
       // Other requests have their turn.
       if (scanned % STEP === 0) await setImmediate();
     }
-    return logged;
+    return found;
   }
 
   async #past({ key, options }: Asked): Promise<object> {

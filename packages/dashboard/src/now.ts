@@ -10,7 +10,7 @@ import {
   type Traffic,
 } from 'headgate/admin';
 import { Cached } from './cached.js';
-import { changeRow, type ChangeRow } from './change-row.js';
+import { changeRow, FIRST_KEYS, type ChangeRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show } from './hidden.js';
 import { Ends, type DeniedKey } from './ends.js';
@@ -73,7 +73,7 @@ export class Now {
     this.#loss = new Cached(LIMITERS_MS, () => admin.loss().catch(() => null), now);
     this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
     const latest = async (): Promise<ChangeRow[]> =>
-      (await firstOf(admin.log({ withKeys: true }), LATEST)).map((change) => changeRow(change, show));
+      (await firstOf(admin.log({ withKeys: FIRST_KEYS }), LATEST)).map((change) => changeRow(change, show));
     this.#changes = new Cached(CHANGES_MS, latest, now);
   }
 

@@ -3,13 +3,12 @@ import {
   type Admin,
   type HistoryOptions,
   type KeyRates,
-  type LoggedChange,
   type OverriddenKey,
 } from 'headgate/admin';
 import { Answers } from './answers.js';
 import { Cached, CachedByName } from './cached.js';
 import { BanOrigins } from './ban-origins.js';
-import { changeRow, importedRows } from './change-row.js';
+import { changeRow, FIRST_KEYS, importedRows, type ChangeRow, type ImportedRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
@@ -75,7 +74,10 @@ export class Reads {
   readonly #searches: Searches;
   readonly #origins: BanOrigins;
   readonly #questions: KeyQuestions;
-  readonly #logs = new Answers<LoggedChange[]>(LOG_MS, new Turns(MAX_LOGS_WAITING));
+  readonly #logTurns = new Turns(MAX_LOGS_WAITING);
+  readonly #logs = new Answers<ChangeRow[]>(LOG_MS, this.#logTurns);
+  /** The keys of imports, by the ids of the changes. */
+  readonly #imports = new Answers<ImportedRow[]>(LOG_MS, this.#logTurns);
 
   constructor(admin: Admin, now: Now, show: Show) {
     this.#admin = admin;
@@ -140,6 +142,7 @@ export class Reads {
     this.#lists.expire();
     this.#denied.expire();
     this.#logs.expire();
+    this.#imports.expire();
     this.#questions.expire();
     this.#origins.expire();
     this.#nearAll.expire();
@@ -205,23 +208,22 @@ export class Reads {
     const options = {
       ...(since !== 'all' && { since }),
       ...(name !== undefined && { name }),
-      withKeys: true,
+      withKeys: FIRST_KEYS,
     };
-    const read = () => firstOf(this.#admin.log(options), LOGGED);
+    const read = async (): Promise<ChangeRow[]> =>
+      (await firstOf(this.#admin.log(options), LOGGED)).map((row) => changeRow(row, this.#show));
     const rows = await this.#logs.get(JSON.stringify(options), read, visitor);
-    return { rows: rows.map((row) => changeRow(row, this.#show)), isCut: rows.length === LOGGED };
+    return { rows, isCut: rows.length === LOGGED };
   }
 
   /** All keys of a logged import. */
   async imported(query: URLSearchParams, visitor: HasLeft): Promise<object> {
     const id = query.get('id') ?? '';
-    const read = async (): Promise<LoggedChange[]> => {
-      for await (const change of this.#admin.log({ actions: ['import'], withKeys: true }))
-        if (change.id === id) return [change];
-      return [];
+    const read = async (): Promise<ImportedRow[]> => {
+      const [found] = await firstOf(this.#admin.log({ id, actions: ['import'], withKeys: true }), 1);
+      return importedRows(found?.imported ?? [], this.#show);
     };
-    const [found] = await this.#logs.get(JSON.stringify({ id }), read, visitor);
-    return { keys: importedRows(found?.imported ?? [], this.#show) };
+    return { keys: await this.#imports.get(id, read, visitor) };
   }
 
   /** The distribution of use of a limiter's policies in the last hour. */

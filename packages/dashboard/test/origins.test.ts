@@ -2,11 +2,16 @@
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type Limiter, type Store } from 'headgate';
-import { createAdmin, type LoggedChange } from 'headgate/admin';
+import { createAdmin, type Admin, type BannedKey, type LoggedChange } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix } from '../../../test/support/stores.js';
 import { describeSqlite, makeDirectory, storeOn } from '../../../test/support/sqlite.js';
-import { isOfKey, originOf } from '../src/ban-origins.js';
+import { parsesDuring, turnsDuring } from '../../../test/support/parses.js';
+import { BanOrigins, isOfKey, originOf } from '../src/ban-origins.js';
+import { FIRST_KEYS } from '../src/change-row.js';
+import { KeyQuestions } from '../src/key-questions.js';
+import { Now } from '../src/now.js';
+import { Reads } from '../src/reads.js';
 import { originText } from '../src/page/text.js';
 import { startPage, tokenFields, type Site } from './servers.js';
 
@@ -114,6 +119,93 @@ for (const [kind, make] of Object.entries(STORES))
     });
   });
 
+describe('the keys of many imports', () => {
+  const IMPORTS = 8;
+  const KEYS = 1000;
+  let limiter: Limiter;
+  let admin: Admin;
+  beforeEach(async () => {
+    const store = memoryStore();
+    limiter = createLimiter({ store, name: 'api', policies: ['minute=1/1m'], ban: { after: 2, for: '10m' } });
+    admin = createAdmin(store);
+    for (let n = 0; n < IMPORTS; n++)
+      await admin.importBans(
+        Array.from({ length: KEYS }, (_, i) => ({ name: 'api', key: `k${n}-${i}`, for: '1h' })),
+      );
+  });
+  afterEach(() => limiter.close());
+  const show = (key: unknown) => key as never;
+  const here = () => false;
+  const readsOf = () => new Reads(admin, new Now(admin, show), show);
+  const query = (text: string) => new URLSearchParams(text);
+
+  it('are parsed only as far as the lists of changes have them', async () => {
+    const reads = readsOf();
+    const few = 10 * IMPORTS;
+    expect(await parsesDuring(() => reads.log(query(''), here))).to.be.below(few);
+    expect(await parsesDuring(() => reads.imported(query('id=invented'), here))).to.equal(0);
+    const [{ id } = { id: '' }] = ((await reads.log(query(''), here)) as { rows: Row[] }).rows;
+    const imported = async () =>
+      expect(await reads.imported(query(`id=${id}`), here))
+        .to.have.property('keys')
+        .with.lengthOf(KEYS);
+    expect(await parsesDuring(imported)).to.be.below(KEYS + few);
+    const now = new Now(admin, show);
+    // The first reading asks for the limiters and their keys, too.
+    expect(await parsesDuring(() => now.read())).to.be.below(few);
+  });
+
+  it('are not parsed for the origins of other bans, and for the changes of a key', async () => {
+    const origins = new BanOrigins(admin);
+    const ban = { name: 'api', key: 'k3-7', by: null, reason: null } as BannedKey;
+    const found = async () => expect((await origins.of([ban]))[0]).to.include({ from: 'admin' });
+    expect(await parsesDuring(found)).to.be.below(10 * IMPORTS);
+    const questions = new KeyQuestions(admin, show);
+    expect(await parsesDuring(() => questions.key({ key: 'k3-7' }, here))).to.be.below(20 * IMPORTS);
+  });
+
+  it('leave turns to other requests', async () => {
+    for (let i = 0; i < 500; i++) await limiter.ban(`b${i}`, '1h');
+    const reads = readsOf();
+    expect(await turnsDuring(() => reads.imported(query('id=invented'), here))).to.be.at.least(5);
+    const ban = { name: 'api', key: 'k3-7', by: null, reason: null } as BannedKey;
+    expect(await turnsDuring(() => new BanOrigins(admin).of([ban]))).to.be.at.least(10);
+  });
+
+  it('are kept as rows, with the first keys', async () => {
+    const asked: unknown[] = [];
+    const log: Admin['log'] = (options) => {
+      asked.push(options?.withKeys);
+      return admin.log(options);
+    };
+    const reads = new Reads({ ...admin, log }, new Now(admin, show), show);
+    const { rows } = (await reads.log(query(''), here)) as { rows: Row[] };
+    expect(rows[0]!.imported).to.have.lengthOf(FIRST_KEYS);
+    expect(await reads.log(query(''), here)).to.have.property('rows', rows);
+    expect(asked).to.deep.equal([FIRST_KEYS]);
+  });
+
+  it('leave the origin of a ban unknown if the log does not have them', async () => {
+    for (let i = 0; i < 4; i++) await limiter.consume('trudy');
+    const ban = { name: 'api', key: 'trudy', by: null, reason: null } as BannedKey;
+    expect(await new BanOrigins(admin).of([ban])).to.deep.include.members([
+      { from: 'denials', by: null, reason: 'denied by policy minute' },
+    ]);
+    const many = Array.from({ length: KEYS + 1 }, (_, i) => ({ name: 'api', key: `x${i}`, for: '6h' }));
+    await admin.importBans([{ name: 'api', key: 'trudy', for: '6h' }, ...many]);
+    const unknown = { from: 'unknown', by: null, reason: null };
+    const other = { ...ban, name: 'other' };
+    expect(await new BanOrigins(admin).of([ban, other])).to.deep.equal([unknown, null]);
+    const answer = (await new KeyQuestions(admin, show).key({ key: 'trudy' }, here)) as {
+      views: { banOrigin: object }[];
+      changes: Row[];
+    };
+    expect(answer.views[0]!.banOrigin).to.deep.equal(unknown);
+    // The import may not have the key, so it is not a change of it.
+    expect(answer.changes.map(({ action }) => action)).to.deep.equal(['ban']);
+  });
+});
+
 describe('the origin of a ban', () => {
   const change = (fields: Partial<LoggedChange>): LoggedChange =>
     ({
@@ -135,6 +227,16 @@ describe('the origin of a ban', () => {
     expect(isOfKey(change({ key: { hash: 'a' } }), { name: 'api', key: { hash: 'a' } })).to.equal(true);
   });
 
+  it('is a change of a network only in its dimension', () => {
+    const network = { key: undefined, network: '10.0.0.0/24', keys: 256 } as never;
+    const address = { name: 'api', key: '10.0.0.7' };
+    expect(isOfKey(change(network), address)).to.equal(true);
+    expect(isOfKey(change(network), { ...address, dimension: 'account' })).to.equal(false);
+    const ofAccount = change({ ...(network as object), dimension: 'account' });
+    expect(isOfKey(ofAccount, address)).to.equal(false);
+    expect(isOfKey(ofAccount, { ...address, dimension: 'account' })).to.equal(true);
+  });
+
   it('is a text that an operator understands at night', () => {
     const rule = '5 denials in 10m, for 15m';
     const text = (ban: object, of: string | null = rule) => originText(ban, of);
@@ -143,6 +245,9 @@ describe('the origin of a ban', () => {
       'automatic, after 5 denials in 10m (policy day)',
     );
     expect(text({ by: null, from: 'program', reason: null })).to.equal('by the program, without a name');
+    expect(text({ by: null, from: 'unknown', reason: null })).to.equal(
+      'origin unknown: automatic, by the program, or by an import of too many keys for the log',
+    );
     expect(text({ by: null, from: 'cli', reason: 'x' })).to.equal('by somebody without a name: x');
     expect(text({ by: null, reason: null })).to.equal(
       'automatic, after 5 denials in 10m, or by the program: the log no longer has it',

@@ -122,7 +122,9 @@ export async function notesIn(
       undone.add(undoes);
       continue;
     }
-    for (const [text, note] of notesOfChange(change, wanted)) if (!notes.has(text)) notes.set(text, note);
+    for (const [text, note] of notesOfChange(change, wanted))
+      if (wanted.has(text) && !notes.has(text)) notes.set(text, note);
+    if (notes.size === wanted.size) break;
   }
   return owners.map(({ text }) => notes.get(text) ?? null);
 }
@@ -136,7 +138,8 @@ function notesOfChange(
 ): (readonly [text: string, note: ChangeNote | null])[] {
   const { action, who, by, reason, from } = change;
   // The log names the limiter of an owner of which the file has only one hash.
-  const textOf = (own: string): string => (wanted.has(own) ? own : own.replace(/^[^:]*:(?=%#)/, ''));
+  const textOf = (own: string): string =>
+    wanted.has(own) || !own.includes(':%#') ? own : own.replace(/^[^:]*:(?=%#)/, '');
   // The reason of a ban by denials is not a note of an operator.
   const noteOf = (note: ChangeNote): ChangeNote | null =>
     action !== 'unban' && from !== 'denials' && (note.by ?? note.reason) !== null ? note : null;

@@ -150,6 +150,8 @@ export function originText({ by, from, reason }, rule) {
     return `automatic, after ${rule ? rule.replace(/, for .*/, '') : 'denials'}${policies ? ` (policy ${printable(policies)})` : why}`;
   }
   if (from === 'program') return `by the program, without a name${why}`;
+  if (from === 'unknown')
+    return 'origin unknown: automatic, by the program, or by an import of too many keys for the log';
   if (from || reason) return `by somebody without a name${why}`;
   return rule
     ? `automatic, after ${rule.replace(/, for .*/, '')}, or by the program: the log no longer has it`
