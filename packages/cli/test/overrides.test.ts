@@ -261,6 +261,26 @@ for (const kind of serverKinds) {
       await close();
     });
 
+    it('names the dimension of a policy, and proposes no dimension that would be refused', async () => {
+      const policies = ['address=100/1m', 'account=100/1m by account'];
+      const { limiter, of, where, close } = await open({ policies, ban: {} });
+      for (const key of ['10.1.0.90', 'a90']) {
+        const { code, stderr } = await headgate(['override', key, 'account=600/1m', ...of]);
+        expect(stderr).to.contain(
+          'the policy "account" counts by account, and not by key. Set --dimension account.',
+        );
+        expect(code).to.equal(2);
+      }
+      const other = await headgate(['override', 'a', 'address=9/1m', '--dimension', 'account', ...of]);
+      expect(other.stderr).to.contain('counts by key, and not by account. Omit --dimension.');
+      const refused = await limiter.override('a90', { account: '9/1m' }).catch((error: Error) => error);
+      expect((refused as Error).message).to.contain("Pass a key of account: { account: 'ada' }.");
+      const unknown = await headgate(['unban', 'a90', ...where, '--name', 'apii']);
+      expect(unknown.code).to.equal(5);
+      expect(unknown.stderr).to.contain('no limiter called "apii"');
+      await close();
+    });
+
     it('proposes the changes of several policies in the syntax of the command line', async () => {
       const { of, close } = await open({ policies: ['burst=5/1s', 'hour=100/1h'] });
       const { code, stderr } = await headgate(['override', 'ada', '10/1h', ...of]);
