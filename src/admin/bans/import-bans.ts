@@ -173,7 +173,8 @@ async function apply(
   }
   for (const [scope, keys] of dryRun ? [] : banned) {
     const who = keys.length === 1 ? keys[0]![0] : `${scope}:`;
-    const change = { action: 'import', who, keys: keys.length, forMs: 0, ...note, from: origin } as const;
+    const forMs = keys.reduce((most, [, duration]) => Math.max(most, duration), 0);
+    const change = { action: 'import', who, keys: keys.length, forMs, ...note, from: origin } as const;
     const after = isShort(keys) ? { after: keys } : {};
     unnoted = (await state.log.add(entryAfter({ ...change, ...after }, started))) ?? unnoted;
   }
