@@ -21,6 +21,7 @@ import { prefixOf, showKey } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { endOf, instant, left } from '../times.js';
 import { durationOf } from './ban.js';
+import { warnOfOtherLimit } from './override-hint.js';
 import { reportPreview, type Preview } from './override-preview.js';
 import { changeText } from './override-text.js';
 
@@ -130,6 +131,8 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
       results.flatMap(({ warnings }) => warnings),
     );
     await report(results, wishes, name, io);
+    const [sole, ...others] = results;
+    if (sole?.override !== undefined && others.length === 0) await warnOfOtherLimit(admin, sole, io);
   });
 }
 
