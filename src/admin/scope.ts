@@ -123,17 +123,22 @@ export function notNoted(why: string | undefined): AdminWarning | undefined {
 /**
  * The subject of a typed key, by the keys that the limiters of a scope use for addresses, and a doubt about it.
  *
+ * @param dimensions the dimensions whose keys the caller can change, by default those of all policies and bans
  * @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the limiters differ, for a hash on a store that needs the key, or as `subjectOf`
  */
 export function keysIn(
   { scopes, mark, isComplete }: Published,
   name: string,
   typed: TypedKey,
+  dimensions = dimensionsIn,
 ): readonly [Subject, AdminWarning | undefined] {
   // A database hashes a key together with its dimension, so a hash cannot replace the key.
   if (mark !== undefined && !isComplete && typed.isHash) throw hashOnly();
   const configurations = scopes.get(name) ?? [];
-  if (!isOfIpv6(typed)) return [subjectOf(typed), unlikely(configurations, name, typed)];
+  if (!isOfIpv6(typed)) {
+    const others = dimensions(configurations).filter((each) => each !== DEFAULT_DIMENSION);
+    return [subjectOf(typed), unlikely({ configurations, name, others }, typed)];
+  }
   const subnets = [...new Set(configurations.flatMap(({ ipv6Subnets }) => ipv6Subnets))].sort(
     (a, b) => a - b,
   );
@@ -153,17 +158,22 @@ export function keysIn(
   return [subject, { code: 'OWN_KEYS', message }];
 }
 
+/** The limiter of a key, and the other dimensions that may be meant. */
+interface UnlikelyIn {
+  readonly configurations: readonly Configuration[];
+  readonly name: string;
+  readonly others: readonly string[];
+}
+
 /** A warning about a key that cannot occur, because the adapters of all processes make keys of addresses. */
 function unlikely(
-  configurations: readonly Configuration[],
-  name: string,
+  { configurations, name, others }: UnlikelyIn,
   { entry, given, dimension }: TypedKey,
 ): AdminWarning | undefined {
   const areAddresses =
     configurations.length > 0 && configurations.every(({ ipv6Subnets }) => ipv6Subnets.length > 0);
   if (!areAddresses || dimension !== DEFAULT_DIMENSION || typeof entry !== 'string' || isAddress(given))
     return undefined;
-  const others = dimensionsIn(configurations).filter((each) => each !== DEFAULT_DIMENSION);
   const hint = others.length === 0 ? '' : `Set \`dimension\` for a key of ${others.join(' or ')}. `;
   const message =
     `the keys of ${JSON.stringify(name)} are addresses of clients, so ${JSON.stringify(given)} cannot occur, unless the program also calls the ` +
@@ -172,7 +182,9 @@ function unlikely(
 }
 
 /** @throws as `checkKeys` and `keysIn` */
-export function subjectIn(...[published, name, typed]: Parameters<typeof keysIn>): ReturnType<typeof keysIn> {
+export function subjectIn(
+  ...[published, name, typed, dimensions]: Parameters<typeof keysIn>
+): ReturnType<typeof keysIn> {
   checkKeys(published, name, typed.dimension);
-  return keysIn(published, name, typed);
+  return keysIn(published, name, typed, dimensions);
 }

@@ -154,7 +154,7 @@ describe('headgate check', () => {
       );
       const clock = (at: number) => new Date(at).toISOString().slice(11, 16);
       expect(stdout).to.include(
-        `The store was down or late between ${clock(minute)} and ${clock(minute + 60_000)} UTC: 1,231 decisions without it.`,
+        `The store was down or late in the minute of ${clock(minute)} UTC: 1,231 decisions without it.`,
       );
       expect(stdout).to.match(
         /^warning +processes +web-2:42 sees the store as down; it decides 1\.6 requests a second without the store\./m,
@@ -179,12 +179,41 @@ describe('headgate check', () => {
           /^warning +processes +web-3:43 sees the store as up; 1 answers a second came too late, 99 % within \S+ ms; its event loop was blocked for 300 ms/m,
         )
         .and.match(
-          /^warning +cause +The server answered this command (at once, so 1 process or the network in between is busy|late, too, so .*)\.$/m,
+          // Other processes see the store as down.
+          /^warning +cause +The store was down within the last two minutes, so the late answers may be of that outage\.$/m,
         );
     } finally {
       await limiter.close();
       await store.close?.();
     }
+  });
+
+  it('after an outage, names no process as the cause of late answers, and no outage that goes on', async () => {
+    const prefix = freshPrefix();
+    const where = ['--redis', servers.redis.url, '--prefix', prefix];
+    const sink = new RedisCounts(commandsOf(clients.redis), prefix);
+    const idle = { sample: 1, policies: {}, reasons: {}, keys: {} };
+    const limiters = [{ name: 'api', counts: [6, 0], degraded: 8, ...idle }] as const;
+    const process = { id: 'y', sample: 1, ms: 1000, host: 'web-3', pid: 43, limiters } as const;
+    const late = { ...process, latency: { buckets: { 40: 9 }, late: 5 } };
+    const minuteOf = (at: number): number => Math.floor(at / 60_000) * 60_000;
+    const check = async (text: string) => {
+      let stdout = '';
+      while (!stdout.includes(text)) ({ stdout } = await headgate(['check', ...where]));
+      return stdout;
+    };
+    sink.write(late, new Map(), [], minuteOf(Date.now()));
+    expect(await check('web-3')).to.match(
+      /^warning +cause +The server answered this command (at once, so 1 process or the network in between is busy|late, too, so .*)\.$/m,
+    );
+    const down = (...counts: [string, number][]) => new Map([['api', new Map(counts)]]);
+    // Two minutes in a row, so that the outage is never only of the minute after the present one.
+    const now = minuteOf(Date.now());
+    sink.write(late, down(['g', 3], ['h', 3]), [], now - 60_000);
+    sink.write(late, down(['g', 4], ['h', 4]), [], now);
+    const stdout = await check('7 decisions without it');
+    expect(stdout).to.match(/^warning +cause +The store was down within the last two minutes/m);
+    expect(stdout).to.match(/down or late between about \d\d:\d\d and (now|\d\d:\d\d) UTC: 7 decisions/);
   });
 
   it('of a user who may not run scripts: exits with 1, and says why', async () => {

@@ -81,6 +81,20 @@ for (const kind of serverKinds) {
       }
     });
 
+    it('override says that another limit denies the requests of the key', async () => {
+      const { limiter, where, store } = await open({ ...byAccount, overrides: true });
+      for (let i = 0; i < 4; i++) await limiter.consume({ key: `10.0.0.${i}`, account: 'eve' });
+      const change = async (key: string) =>
+        (await headgate(['override', key, 'ip=9/1h', '--name', 'api', ...where])).stderr;
+      await until(async () => (await change('10.0.0.3')) !== '');
+      expect(await change('10.0.0.3')).to.match(
+        /Requests of 10\.0\.0\.3 were denied by "account" .* \(by account\), .* with --dimension account\.$/m,
+      );
+      expect(await change('10.0.0.9')).to.equal('');
+      await limiter.close();
+      await store.close?.();
+    });
+
     it('top and list name the other key for which a key was denied', async () => {
       const { limiter, where, store } = await open(byAccount);
       for (const key of ['10.0.0.1', '10.0.0.2', '10.0.0.3']) await limiter.consume({ key, account: 'acme' });

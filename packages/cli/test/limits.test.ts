@@ -483,7 +483,7 @@ for (const kind of serverKinds) {
         ]) {
           const { code, stderr } = await run(...args, '--name', 'apii');
           expect(stderr, args.join(' ')).to.match(/^headgate: warning: no limiter called "apii"/);
-          expect(code, args.join(' ')).to.equal(0);
+          expect(code, args.join(' ')).to.equal(args[0] === 'unban' ? 5 : 0);
         }
       });
     });

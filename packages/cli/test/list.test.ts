@@ -237,6 +237,17 @@ for (const kind of serverKinds) {
       }
     });
 
+    it('lists addresses in the order of their numbers', async () => {
+      for (const last of [100, 2, 10, 1]) await api.ban(`10.7.0.${last}`, '1h');
+      const { stdout } = await headgate(['list', '--banned', ...where]);
+      expect(stdout.match(/^10\.7\.0\.\d+/gm)).to.deep.equal([
+        '10.7.0.1',
+        '10.7.0.2',
+        '10.7.0.10',
+        '10.7.0.100',
+      ]);
+    });
+
     it('names a banned key once, unless its limit outlasts the ban', async () => {
       await repeat(3, () => api.consume('a'));
       await api.ban('a', '1h');

@@ -215,6 +215,11 @@ for (const kind of serverKinds) {
       writeFileSync(file, lines);
       await json('override', '--file', file, '--remove', ...of);
       for (const key of ['bob', undefined]) expect(await limiter.overrideOf(key)).to.equal(undefined);
+      // The file that began the overrides also ends them.
+      writeFileSync(file, 'ada 9/1h\nbob 9/1h\n');
+      await json('override', '--file', file, ...of);
+      expect((await headgate(['override', '--file', file, '--remove', ...of])).code).to.equal(0);
+      for (const key of ['ada', 'bob']) expect(await limiter.overrideOf(key)).to.equal(undefined);
       rmSync(directory, { recursive: true });
       await close();
     });
@@ -258,6 +263,58 @@ for (const kind of serverKinds) {
       }
       expect(await jsonLines('overrides', ...where)).to.deep.equal([]);
       expect(await headgate(['override', 'ada', '1/1h', ...where, '--name', 'nope'])).to.include({ code: 5 });
+      await close();
+    });
+
+    it('--dry-run shows tiers with lower and higher limits and bans to expect, and changes nothing', async () => {
+      const { limiter, of, where, close } = await open({
+        policies: ['100/1m'],
+        tiers: { pro: ['1000/1m'], trial: ['1/1m'] },
+        ban: { after: 5, within: '5m', for: '10m' },
+      });
+      const run = (...args: string[]) => headgate(['override', ...args, '--dry-run', ...of]);
+      const all = await run('--all', '30/1m');
+      expect(all.code).to.equal(0);
+      expect(all.stdout).to.equal('All keys would have 30/1m in api.\nNothing was changed (1 change).\n');
+      expect(all.stderr)
+        .to.match(
+          /tier pro: default 1000\/1m -> 30\/1m \(lower\); tier trial: default 1\/1m -> 30\/1m \(HIGHER\)/,
+        )
+        .and.match(/bans a key after 5 denials in 5m/);
+      await limiter.override('ada', '9/1m');
+      expect((await run('ada', '8/1m')).stdout).to.match(
+        /^ada would have 8\/1m in place of 9\/1m in api\.\n/,
+      );
+      expect((await run('ada', '--remove')).stdout).to.match(
+        /^ada would have the configured limits again, in place of 9\/1m in api\.\n/,
+      );
+      expect((await run('bob', '--remove')).stdout).to.match(/^bob has no override in api\.\n/);
+      expect(await json('override', 'ada', '9/1m', '--dry-run', ...of)).to.deep.equal({
+        ...{ name: 'api', key: 'ada', change: '9/1m', effect: 'same', before: '9/1m', dryRun: true },
+      });
+      expect(await run('ada', 'hour=9/1h')).to.include({ code: 2 });
+      expect(await jsonLines('overrides', ...where)).to.have.length(1);
+      expect(await limiter.overrideOf('ada')).to.include({ change: '9/1m' });
+      await close();
+    });
+
+    it('names the dimension of a policy, and proposes no dimension that would be refused', async () => {
+      const policies = ['address=100/1m', 'account=100/1m by account'];
+      const { limiter, of, where, close } = await open({ policies, ban: {} });
+      for (const key of ['10.1.0.90', 'a90']) {
+        const { code, stderr } = await headgate(['override', key, 'account=600/1m', ...of]);
+        expect(stderr).to.contain(
+          'the policy "account" counts by account, and not by key. Set --dimension account.',
+        );
+        expect(code).to.equal(2);
+      }
+      const other = await headgate(['override', 'a', 'address=9/1m', '--dimension', 'account', ...of]);
+      expect(other.stderr).to.contain('counts by key, and not by account. Omit --dimension.');
+      const refused = await limiter.override('a90', { account: '9/1m' }).catch((error: Error) => error);
+      expect((refused as Error).message).to.contain("Pass a key of account: { account: 'ada' }.");
+      const unknown = await headgate(['unban', 'a90', ...where, '--name', 'apii']);
+      expect(unknown.code).to.equal(5);
+      expect(unknown.stderr).to.contain('no limiter called "apii"');
       await close();
     });
 

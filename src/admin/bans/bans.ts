@@ -108,7 +108,7 @@ async function banAll(
   const typed = typedKey(key, options);
   const bans = namesOf(published, names, typed.dimension).map((name) => {
     const doubt = checkBans(published, name, typed.dimension, options.force ?? false);
-    const [subject, doubtOfKey] = subjectIn(published, name, typed);
+    const [subject, doubtOfKey] = subjectIn(published, name, typed, dimensionsOfBans);
     return async (): Promise<BanResult> => {
       const owners = ownersOf(state, name, subject);
       const before = await leftOf(state, owners);
@@ -163,7 +163,7 @@ async function unbanAll(
   // If something else changes, a ban of another dimension is a warning.
   const isSole = scopes.length === 1 && !isFresh;
   for (const name of scopes) {
-    const [subject, doubt] = subjectIn(published, name, typed);
+    const [subject, doubt] = subjectIn(published, name, typed, dimensionsOfBans);
     // Checked before the ban ends, so that a wrong argument changes nothing.
     const reset = isFresh ? await prepareReset(context, key, { ...others, name }) : undefined;
     unbans.push(async () => {

@@ -10,7 +10,7 @@ import { entryAfter, type BanChange } from './ban-source.js';
 import { checkName, noteOf, SAME_END_MS, type Bound, type ChangeOptions, type Context } from '../context.js';
 import type { BannedByImport } from '../entry-keys.js';
 import { ownersOf } from '../logged-keys.js';
-import type { Published } from '../published.js';
+import { dimensionsOfBans, type Published } from '../published.js';
 import { keysIn, notNoted, warnings, type AdminWarning } from '../scope.js';
 import type { Owner, State } from '../state.js';
 import { checkList, inItem, refusalOf, typedKey, type KeyOptions, type Refused } from '../typed-keys.js';
@@ -139,7 +139,7 @@ function ownersFor(
 ): readonly [Owner[], AdminWarning | undefined] {
   const { name, key, dimension } = ban;
   if (isHash(name) || isHash(key)) return [[state.ownerOf(name, key, dimension)], undefined];
-  const [subject, doubt] = keysIn(published, name, typedKey(key, ban));
+  const [subject, doubt] = keysIn(published, name, typedKey(key, ban), dimensionsOfBans);
   return [ownersOf(state, name, subject), doubt];
 }
 
@@ -173,7 +173,8 @@ async function apply(
   }
   for (const [scope, keys] of dryRun ? [] : banned) {
     const who = keys.length === 1 ? keys[0]![0] : `${scope}:`;
-    const change = { action: 'import', who, keys: keys.length, forMs: 0, ...note, from: origin } as const;
+    const forMs = keys.reduce((most, [, duration]) => Math.max(most, duration), 0);
+    const change = { action: 'import', who, keys: keys.length, forMs, ...note, from: origin } as const;
     const after = isShort(keys) ? { after: keys } : {};
     unnoted = (await state.log.add(entryAfter({ ...change, ...after }, started))) ?? unnoted;
   }

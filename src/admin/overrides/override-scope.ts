@@ -2,7 +2,7 @@
 import type { OverrideFields } from './override-source.js';
 import { HeadgateError } from '../../common/errors.js';
 import { checkBoolean, checkShape } from '../../common/validate.js';
-import { compilePolicies } from '../../contract/compile-policies.js';
+import { compilePolicies, POLICY_FIELDS } from '../../contract/compile-policies.js';
 import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import type { Policy } from '../../contract/policy.js';
 import type { Limiter } from '../../limiter/limiter.js';
@@ -82,6 +82,7 @@ function inScope(
   const limits = published.limitsOf(name);
   const policies = limits ? policiesOf(limits) : [];
   checkNoTenant(dimension, policies);
+  checkNames(wish.change, dimension, policies);
   const own = policiesBy(dimension, policies);
   const [subject, doubt] = subjectIn(published, name, typedKey(wish.key, { ...options, dimension }));
   // An override that no request meets would look like one in force.
@@ -121,6 +122,27 @@ function checkNoTenant(dimension: string, policies: readonly Policy[]): void {
       `requests, their overrides or the policy, and only the program can override one: limiter.override({ ${by}, ${dimension} }, { weight: 5 }). To ` +
       `change the whole limit, pass a key of '${by}'.`,
   );
+}
+
+/** @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` for a change that names a policy of another dimension */
+function checkNames(
+  change: OverrideChange | undefined,
+  dimension: string,
+  policies: readonly Policy[],
+): void {
+  if (typeof change !== 'object' || change === null) return;
+  const byOf = ({ by = DEFAULT_DIMENSION }: Policy): string => by;
+  for (const field of Object.keys(change)) {
+    if (field === 'tier' || POLICY_FIELDS.includes(field)) continue;
+    const named = policies.filter(({ name }) => name === field);
+    if (named.length === 0 || named.some((policy) => byOf(policy) === dimension)) continue;
+    const by = byOf(named[0]!);
+    const fix = by === DEFAULT_DIMENSION ? 'Omit `dimension`.' : `Set \`dimension: ${by}\`.`;
+    throw new HeadgateError(
+      'HEADGATE_UNKNOWN_OPTION',
+      `override: the policy ${JSON.stringify(field)} counts by ${by}, and not by ${dimension}. ${fix}`,
+    );
+  }
 }
 
 function checkTexts(change: OverrideChange): void {

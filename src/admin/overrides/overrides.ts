@@ -32,6 +32,7 @@ import {
   type OverrideWish,
 } from './override-scope.js';
 import { whoseOf, type Whose } from '../owners.js';
+import type { Published } from '../published.js';
 import { notNoted, warnings, type AdminWarning } from '../scope.js';
 import { checkList, ItemError, inItem, refusalOf, type KeyOptions, type Refused } from '../typed-keys.js';
 
@@ -64,7 +65,7 @@ export interface OverrideEffect {
   readonly effect: 'new' | 'changed' | 'same';
   /** The override in force. Absent without one. */
   readonly before?: Override;
-  /** Doubts about the key, as those of `override`. */
+  /** Doubts about the key and the change, as those of `override`. */
   readonly warnings: readonly AdminWarning[];
 }
 
@@ -125,10 +126,9 @@ async function changeAll(
     const changes = wishes.map((wish, i) => inItem(i, () => checkedWish(published, limiter, wish, options)));
     const results: OverrideResult[] = [];
     for (const found of changes) {
-      const { wish, key, dimension, doubt } = found;
+      const { wish, doubt } = found;
       const { change } = wish;
-      const by = key === undefined ? undefined : dimension;
-      const others = change === undefined ? [] : doubtsOfChange(published, { name, change, dimension: by });
+      const others = doubtsIn(published, name, found);
       const doubts = warnings(doubt, ...doubtsOfOthers(overriding, found), ...others);
       const made = change === undefined ? end(context, limiter, found) : make(limiter, found, change);
       const { warnings: more = [], ...result } = await made;
@@ -137,6 +137,12 @@ async function changeAll(
     }
     return results;
   });
+}
+
+function doubtsIn(published: Published, name: string, { wish, key, dimension }: Found): AdminWarning[] {
+  const { change } = wish;
+  if (change === undefined) return [];
+  return doubtsOfChange(published, { name, change, dimension: key === undefined ? undefined : dimension });
 }
 
 type Made = Omit<OverrideResult, 'name' | 'key' | 'dimension' | 'warnings'> & Partial<OverrideResult>;
@@ -177,7 +183,12 @@ async function previewOverrides(
       refusalOf(() => {
         const found = checkedWish(published, overriding.limiter, wish, options);
         const before = inForce.get(idOf(found));
-        const doubts = warnings(found.doubt, ...doubtsOfOthers(overriding, found));
+        const { doubt } = found;
+        const doubts = warnings(
+          doubt,
+          ...doubtsOfOthers(overriding, found),
+          ...doubtsIn(published, name, found),
+        );
         return { effect: effectOf(wish, before), ...(before && { before }), warnings: doubts };
       }),
     );

@@ -73,10 +73,19 @@ export class ChangeChecks {
     const unknown = fields.find((field) => !names.includes(field));
     if (unknown !== undefined && POLICY_FIELDS.includes(unknown) && !isSole)
       throw severalPolicies(change, sets.flat());
-    if (unknown !== undefined && !this.isDynamic) throw unknownPolicy(unknown, names, isSole);
+    if (unknown !== undefined && !this.isDynamic) {
+      const other = this.#policyNamed(unknown);
+      throw other ? ofOtherDimension(other, by!) : unknownPolicy(unknown, names, isSole);
+    }
     const byName = Object.entries(change) as [string, string | PolicyChange | false][];
     for (const [name, own] of byName) if (own !== false) checkPolicyChange(`override.${name}`, own, by);
     return new Map(byName.map(([name, own]) => [name, isUnlimited(own) ? false : own]));
+  }
+
+  #policyNamed(name: string): CompiledPolicy | undefined {
+    return this.policiesBy(undefined)
+      .flat()
+      .find((policy) => policy.name === name);
   }
 
   /**
@@ -169,6 +178,14 @@ function unknownPolicy(name: string, names: readonly string[], isSole: boolean):
   return new HeadgateError(
     'HEADGATE_UNKNOWN_OPTION',
     `override: the limiter has no policy named ${show(name)}${fields}. Its policies are: ${policies}. ${EXAMPLE}`,
+  );
+}
+
+/** The error about a policy of the limiter that does not count by the dimension of the key. */
+function ofOtherDimension({ name, by }: CompiledPolicy, dimension: string): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_UNKNOWN_OPTION',
+    `override: the policy ${show(name)} counts by ${by}, and not by ${dimension}. Pass a key of ${by}: { ${by}: 'ada' }.`,
   );
 }
 

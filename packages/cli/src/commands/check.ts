@@ -1,4 +1,4 @@
-import { createAdmin, type Admin, type Outage, type ProcessState } from 'headgate/admin';
+import { createAdmin, type Admin, type LimiterHistory, type Outage, type ProcessState } from 'headgate/admin';
 import type { CliCommand, Options } from '../command.js';
 import { EXIT } from '../errors.js';
 import { count, many, printable, table, type Table } from '../format.js';
@@ -32,6 +32,9 @@ interface Line {
 /** The time in which a fast server is connected and has answered, ms. The default timeout of decisions is 100 ms. */
 const FAST_MS = 100;
 
+/** The minute of the counts, ms. */
+const MINUTE_MS = 60_000;
+
 /** The time from which a blocked event loop is reported, ms. */
 const BUSY_MS = 50;
 
@@ -63,25 +66,24 @@ async function check(options: Options, io: Io): Promise<void> {
 
 async function findingsOf(admin: Admin, connectMs: number, io: Io): Promise<Line[]> {
   // A user without permission for the counts still gets the other findings.
-  const [findings, loss, processes, outages] = await Promise.all([
+  const [findings, loss, processes, { outages, limiters }] = await Promise.all([
     admin.check(),
     lossMessage(admin),
     admin.traffic({ keys: 0 }).then(
       (traffic) => traffic.processes,
       () => [],
     ),
-    admin.history({ minutes: 60 }).then(
-      (history) => history.outages,
-      () => [],
-    ),
+    admin.history({ minutes: 60 }).catch(() => ({ outages: [], limiters: [] })),
   ]);
+  const isUp = processes.length > 0 && processes.every(({ health }) => health.state === 'up');
+  const wasDown = loss !== undefined || processes.some(({ health }) => health.state === 'down');
   return [
     // The client belongs to this command, so its options differ from the service's.
     ...findings.filter(({ code }) => code !== 'client'),
     ...(loss === undefined ? [] : [{ level: 'warning', code: 'records', message: loss } as const]),
     ...processLines(processes),
-    ...causeLines(processes, connectMs),
-    ...outages.map((each) => outageLine(each, io)),
+    ...causeLines(processes, connectMs, wasDown || limiters.some(wasDownLately)),
+    ...outages.map((each) => outageLine(each, isUp, io)),
   ];
 }
 
@@ -119,21 +121,39 @@ function sickLine({ host, pid, health, latency, degraded, loopDelayMs }: Process
   return { level: 'warning', code: 'processes', message: `${parts.join('; ')}.` };
 }
 
-/** The cause of late answers: processes see a server as slow that answers this command at once, or the server is slow. */
-function causeLines(processes: readonly ProcessState[], connectMs: number): Line[] {
+/** The present minute and the one before it, in which an outage may have ended a few seconds ago. */
+const RECENT_MINUTES = 2;
+
+/** Whether the store was down lately. A single late answer does not count. */
+const wasDownLately = ({ unreachable, unanswered }: LimiterHistory): boolean =>
+  [unreachable, unanswered].some((counts) => counts.slice(-RECENT_MINUTES).some((count) => count > 0));
+
+/**
+ * The cause of late answers: processes see a server as slow that answers this command at once, or the server is slow.
+ *
+ * @param wasDown whether the store was down lately, so that the late answers may be of the outage
+ */
+function causeLines(processes: readonly ProcessState[], connectMs: number, wasDown: boolean): Line[] {
   const late = processes.filter(({ latency }) => (latency?.late ?? 0) > 0).length;
   if (late === 0) return [];
-  const message =
-    connectMs < FAST_MS
+  const message = wasDown
+    ? 'The store was down within the last two minutes, so the late answers may be of that outage.'
+    : connectMs < FAST_MS
       ? `The server answered this command at once, so ${many(late, 'process')} or the network in between ${late === 1 ? 'is' : 'are'} busy.`
       : 'The server answered this command late, too, so it is overloaded, or the network is slow.';
   return [{ level: 'warning', code: 'cause', message }];
 }
 
-function outageLine({ from, to, degraded }: Outage, io: Io): Line {
+/** @param isUp whether all processes see the store as up */
+function outageLine({ from, to, degraded }: Outage, isUp: boolean, io: Io): Line {
   const [start, end] = [clock(io, from), clock(io, to)].map((each) => each.slice(11, 16));
-  // The present minute has not ended.
-  const when = to > Date.now() ? `since ${start}` : `between ${start} and ${end}`;
+  // The present minute has not ended. Counts are by the minute, and the outage may have been shorter.
+  const isOpen = to > Date.now() && !isUp;
+  const when = isOpen
+    ? `since ${start}`
+    : to - from <= MINUTE_MS
+      ? `in the minute of ${start}`
+      : `between about ${start} and ${to > Date.now() ? 'now' : end}`;
   const message = `The store was down or late ${when} ${zoneOf(io, to)}: ${many(degraded, 'decision')} without it.`;
   return { level: 'warning', code: 'outages', message };
 }

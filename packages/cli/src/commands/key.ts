@@ -16,7 +16,7 @@ import { withAdmin } from '../open.js';
 import { slotNotes } from '../slots.js';
 import { instant } from '../times.js';
 import { recentDenials } from './key-denials.js';
-import { changeText } from './override.js';
+import { changeText } from './override-text.js';
 import { showPast } from './past.js';
 
 interface Options extends Shared {

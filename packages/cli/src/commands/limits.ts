@@ -4,7 +4,7 @@ import { failure } from '../errors.js';
 import { duration, many, printable, table, type Table } from '../format.js';
 import { warn, writeAnswer, type Io } from '../io.js';
 import { withAdmin } from '../open.js';
-import { changeText } from './override.js';
+import { changeText } from './override-text.js';
 
 export function register(program: CliCommand, io: Io): void {
   program

@@ -276,8 +276,11 @@ function withoutRepetitions(finds: readonly KeyVerdictFind[]): KeyVerdictFind[] 
 
 const KINDS: readonly KeyVerdictFind['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
 
+/** Numbers in keys are compared as numbers, so that the addresses of a network are in their order. */
+const { compare: compareText } = new Intl.Collator('en', { numeric: true });
+
 const byKind: Order = (a, b) =>
-  KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || showKey(a).localeCompare(showKey(b), 'en');
+  KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || compareText(showKey(a), showKey(b));
 /** Keys that may have another tier come last. */
 const byUse: Order = (a, b) => Number(isOpen(a)) - Number(isOpen(b)) || usedOf(b) - usedOf(a);
 

@@ -8,7 +8,7 @@ import { orWarning } from '../nothing.js';
 import { withAdmin, withNamed } from '../open.js';
 import { age, clock, titled } from '../times.js';
 import { durationOf } from './ban.js';
-import { changeText } from './override.js';
+import { changeText } from './override-text.js';
 
 type Action = LoggedChange['action'];
 

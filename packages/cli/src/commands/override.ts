@@ -1,5 +1,6 @@
 import type { OverrideChange } from 'headgate';
 import {
+  type AdminWarning,
   type BannedSince,
   checkKey,
   DEFAULT_DIMENSION,
@@ -20,6 +21,9 @@ import { prefixOf, showKey } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { endOf, instant, left } from '../times.js';
 import { durationOf } from './ban.js';
+import { warnOfOtherLimit } from './override-hint.js';
+import { reportPreview, type Preview } from './override-preview.js';
+import { changeText } from './override-text.js';
 
 interface Options extends Shared {
   readonly for?: string;
@@ -28,6 +32,7 @@ interface Options extends Shared {
   readonly remove?: boolean;
   readonly unban?: boolean;
   readonly file?: string;
+  readonly dryRun?: boolean;
 }
 
 /** A requested change. */
@@ -64,12 +69,16 @@ export function register(program: CliCommand, io: Io): void {
       '--file <file>',
       'a file of changes: a line for each key, with the key and its policies, or as JSON',
     )
+    .option(
+      '--dry-run',
+      'only show the change, with the tiers whose limits get lower or higher, and bans to expect',
+    )
     .nameOption()
     .keyOptions()
     .noteOptions()
     .serverOptions()
     .answers(
-      'a document: name, key or all, change, until, by, reason, replaced; with --remove removed, stillBanned, unbanned; with --file: name, overrides',
+      'a document: name, key or all, change, until, by, reason, replaced; with --remove removed, stillBanned, unbanned; with --file: name, overrides; with --dry-run dryRun, and in place of replaced: effect, before',
     )
     .example(
       "override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
@@ -81,7 +90,7 @@ export function register(program: CliCommand, io: Io): void {
 
 async function override(words: readonly string[], options: Options, io: Io): Promise<void> {
   const name = nameOf(options);
-  const { file, raw, ipv6Subnet, unban = false } = options;
+  const { file, raw, ipv6Subnet, unban = false, dryRun = false } = options;
   if (unban && !options.remove) throw usageError('--unban: it needs --remove. Or pass: headgate unban KEY.');
   const all = file === undefined ? [wantedOf(words, options, io)] : wantedIn(file, words, options, io);
   const wanted = all.filter((each) => !each.isOver);
@@ -97,17 +106,39 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
     if (key !== undefined) inLine(at, () => checkKey(key, { raw, dimension, ipv6Subnet }));
   await withAdmin(options, io, async (admin) => {
     const wishes = wanted.map(({ at: _, isOver: __, ...wish }) => ({ ...wish, ...(unban && { unban }) }));
-    const results = await admin.overrideMany(wishes, { name, raw, ipv6Subnet }).catch((error: unknown) => {
+    const scope = { name, raw, ipv6Subnet };
+    if (dryRun) {
+      const effects = await admin.previewOverrides(wishes, scope);
+      const all = effects.map((effect, i): Preview => {
+        if (!('error' in effect)) return { wish: wishes[i]!, effect };
+        const { at } = wanted[i]!;
+        throw usageError(at === undefined ? effect.error : `${at}: ${effect.error}`);
+      });
+      warnOnce(
+        io,
+        all.flatMap(({ effect }) => effect.warnings),
+      );
+      await reportPreview(all, name, io);
+      return;
+    }
+    const results = await admin.overrideMany(wishes, scope).catch((error: unknown) => {
       if (!(error instanceof ItemError)) throw error;
       const { at } = wanted[error.index]!;
       throw at === undefined ? error.cause : usageError(`${at}: ${withoutPage(error.cause.message)}`);
     });
-    // Many keys of a file may have the same doubt.
-    const doubts = results.flatMap(({ warnings }) => warnings);
-    warn(io, [...new Map(doubts.map((each) => [each.message, each])).values()]);
+    warnOnce(
+      io,
+      results.flatMap(({ warnings }) => warnings),
+    );
     await report(results, wishes, name, io);
+    const [sole, ...others] = results;
+    if (sole?.override !== undefined && others.length === 0) await warnOfOtherLimit(admin, sole, io);
   });
 }
+
+/** Many keys of a file may have the same doubt. */
+const warnOnce = (io: Io, doubts: readonly AdminWarning[]): void =>
+  warn(io, [...new Map(doubts.map((each) => [each.message, each])).values()]);
 
 const inLine = (at: string | undefined, check: () => unknown): unknown =>
   orUsage(check, (message) => withoutPage(at === undefined ? message : `${at}: ${message}`));
@@ -140,9 +171,15 @@ function wantedIn(file: string, words: readonly string[], options: Options, io: 
       const read = () =>
         line.trimStart().startsWith('{')
           ? fromJson(line, options, io)
-          : wantedOf(line.trim().split(/\s+/), options, io);
+          : wantedOf(wordsOf(line, options), options, io);
       return [{ ...orUsage(read, (message) => `${at}: ${withoutPage(message)}`), at }];
     });
+}
+
+/** The key of a line, and its policies, which a removal ignores, so that a file can end the overrides that it began. */
+function wordsOf(line: string, { remove = false }: Options): string[] {
+  const words = line.trim().split(/\s+/);
+  return remove ? words.slice(0, 1) : words;
 }
 
 /** A line of `overrides --json`. @throws HeadgateError, CliError `USAGE` */
@@ -248,14 +285,4 @@ function sentence(
       ? 'until the override is removed'
       : `until ${instant(io, override.until)} (${left(override.until)} left)`;
   return `${owner} ${has} ${changeText(change)} ${where}, ${end}${replaced ? ', in place of an earlier override' : ''}.`;
-}
-
-export function changeText(change: unknown): string {
-  if (typeof change === 'string') return printable(change);
-  const { tier } = change as { tier?: unknown };
-  if (typeof tier === 'string') return `the tier ${printable(tier)}`;
-  const entries = Object.entries(change as object);
-  if (entries.every(([, value]) => typeof value === 'string' || value === false))
-    return printable(entries.map(([name, value]) => `${name}=${value}`).join(' '), 100);
-  return printable(JSON.stringify(change), 100);
 }

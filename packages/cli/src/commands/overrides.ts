@@ -6,7 +6,7 @@ import { showKey, showText } from '../keys.js';
 import { withNamed } from '../open.js';
 import { clock, left, titled } from '../times.js';
 import { showLog } from './log.js';
-import { changeText } from './override.js';
+import { changeText } from './override-text.js';
 
 export function register(program: CliCommand, io: Io): void {
   program

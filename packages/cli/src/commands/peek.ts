@@ -8,7 +8,7 @@ import { show, subjectJson } from '../keys.js';
 import { givenLimits, readLimits } from '../limits.js';
 import { withAdmin } from '../open.js';
 import { instant } from '../times.js';
-import { changeText } from './override.js';
+import { changeText } from './override-text.js';
 
 interface Options extends Shared {
   readonly cost: number;

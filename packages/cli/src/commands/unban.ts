@@ -1,7 +1,7 @@
 import type { UnbanResult } from 'headgate/admin';
 import { count, duration, many, printable } from '../format.js';
 import { keyOptionsOf, namesOf, noteOf, type CliCommand, type NamesOptions } from '../command.js';
-import { usageError } from '../errors.js';
+import { EXIT, usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import { show, subjectJson } from '../keys.js';
 import { givenLimits, readOneLimits } from '../limits.js';
@@ -46,9 +46,19 @@ async function unban(given: string, options: Options, io: Io): Promise<void> {
   const limits = givenLimits(readOneLimits({ name, policy, policies }, io));
   await withAdmin(options, io, async (admin) => {
     const results = await admin.unbanIn(names, given, { ...key, ...note, ...limits, fresh });
+    if (results.every(isOfUnknown)) io.exitCode = EXIT.unknownScope;
     await writeResults(io, results, { json, text });
   });
 }
+
+/** Whether nothing was changed, because there is no limiter of the name. */
+const isOfUnknown = (result: UnbanResult): boolean =>
+  result.warnings.some(({ code }) => code === 'UNKNOWN_SCOPE') &&
+  isNothing(result) &&
+  !result.policies?.length;
+
+const isNothing = ({ keys, banned, bannedForMs, denials = 0, lastBanMs = 0 }: UnbanResult): boolean =>
+  keys.length > 1 ? banned === 0 : bannedForMs + denials + lastBanMs === 0;
 
 function json({ name, banned, bannedForMs, denials, lastBanMs, policies, ...subject }: UnbanResult): object {
   const isSole = subject.keys.length === 1;
@@ -63,8 +73,7 @@ function text(result: UnbanResult): string {
   const ended = isSole
     ? endText(result, shown, where)
     : `Of ${shown}, ${count(banned)} were banned in ${where}.${banned > 0 ? ' These bans have ended.' : ''}`;
-  const isNothing = isSole && result.bannedForMs + (result.denials ?? 0) + (result.lastBanMs ?? 0) === 0;
-  if (isNothing && !policies)
+  if (isSole && isNothing(result) && !policies)
     return `There was no ban of ${shown} in ${where}, so nothing was changed. \`headgate list --banned\` lists the banned keys.\n`;
   const charges = policies
     ? chargesText({ ...result, policies })
