@@ -110,6 +110,17 @@ describe('denied keys of the dashboard', () => {
     expect(set.busy.map(({ key }) => key)).to.deep.equal(['eve']);
   });
 
+  it('have an end on the first screen by the own limit of a tenant, and not by its share', async () => {
+    await start({ policies: ['tokens=60/1h by provider share tenant', 'own=5/1h by tenant'] });
+    for (let i = 0; i < 7; i++) await limiter.consume({ provider: 'openai', tenant: 'starved' });
+    const { set } = await until(
+      () => get<{ set: { denied: (Row & { isJudged: boolean })[] } }>('api/now'),
+      (answer) => answer.set.denied[0]?.isJudged === true,
+    );
+    expect(set.denied[0]).to.include({ key: 'starved', policy: 'own' });
+    expect(set.denied[0]!.retryAfterMs).to.be.within(1, 7_200_000);
+  });
+
   it('do not delay the first screen, and are judged two at a time', async () => {
     const rates = { admitted: 0, denied: 1, policy: 'minute' };
     const keys = ['a', 'b', 'c', 'd'].map((key) => ({ ...rates, key }));
