@@ -37,7 +37,7 @@ export function outageCause(outage) {
     : 'it could not be reached, or failed';
 }
 
-const MINUTE_MS = 60_000;
+const OUTAGE_MINUTE_MS = 60_000;
 
 /**
  * The time of an outage, in words. Counts are of whole minutes, so the end of an outage is known only by the minute.
@@ -48,7 +48,7 @@ const MINUTE_MS = 60_000;
  */
 export function outageTime({ from, to }, { length, end, isDown }, atTime) {
   if (isDown && to >= end) return `Down since ${atTime(from)}`;
-  if (length !== MINUTE_MS) return `Was down between ${atTime(from)} and ${atTime(to)}`;
+  if (length !== OUTAGE_MINUTE_MS) return `Was down between ${atTime(from)} and ${atTime(to)}`;
   const last = to - length;
   return last === from
     ? `Was down in the minute of ${atTime(from)}`
