@@ -52,7 +52,7 @@ export class Ends {
   }
 
   async #judge(rows: readonly DeniedKey[], limiters: readonly LimiterView[]): Promise<void> {
-    // A key of shared limits would be judged by a search of all keys.
+    // By the limits of the key itself: its share of another limit is judged by a search of all keys.
     const isShared = new Set(limiters.filter(({ traits }) => traits.sharesLimits).map(({ name }) => name));
     const ends = new Map<string, End>();
     for (const row of rows) {
@@ -64,10 +64,10 @@ export class Ends {
     const work = async (): Promise<void> => {
       for (let row = left.shift(); row; row = left.shift()) {
         const { name, ...key } = row;
-        const judged = isShared.has(name)
-          ? undefined
-          : await this.#judges.of(name, key).catch(() => undefined);
-        ends.set(idOf(row), { at: Date.now(), judged });
+        const judged = await this.#judges.of(name, key).catch(() => undefined);
+        // A share may deny a key that its own limits admit.
+        const isOfShare = isShared.has(name) && judged?.isAdmitted;
+        ends.set(idOf(row), { at: Date.now(), judged: isOfShare ? undefined : judged });
       }
     };
     await Promise.all(Array.from({ length: WORKERS }, work));

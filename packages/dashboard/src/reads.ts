@@ -14,15 +14,13 @@ import type { Show, ShownKey } from './hidden.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 import { timesLeft, type Judged } from './judges.js';
 import { KeyQuestions } from './key-questions.js';
+import { openedRows, readListed, totalOf, type Listed } from './listed.js';
 import { NearAll, type NearOfAll } from './near-all.js';
 import { Near } from './near.js';
 import type { Now } from './now.js';
 import { Searches, type Denied } from './searches.js';
 import { Turns } from './turns.js';
 import type { HasLeft } from './visitors.js';
-
-/** The most bans and overrides of an opened limiter. */
-const LISTED = 50;
 
 /** The precision of the times that the page shows, ms. A younger answer counts as one of now. */
 const SHOWN_MS = 1000;
@@ -55,8 +53,10 @@ const JUDGED = 5;
 interface Lists {
   /** By dimension and key. */
   readonly judged: ReadonlyMap<string, Judged>;
-  readonly bans: readonly object[];
-  readonly overrides: readonly object[];
+  readonly bans: Listed<object>;
+  readonly overrides: Listed<object>;
+  /** The ids of the recorded bans. */
+  readonly banned: ReadonlySet<string>;
   readonly tenants: readonly object[];
 }
 
@@ -102,15 +102,21 @@ export class Reads {
     this.#near = new Near(this.#searches, show, (name) => now.slotsOf(name));
   }
 
-  async limiter(name: string): Promise<object> {
+  /** @param query the numbers of pages of `bans` and `overrides` */
+  async limiter(name: string, query: URLSearchParams): Promise<object> {
     await this.#checkName(name);
-    const [rates, queues, { judged, ...lists }] = await Promise.all([
+    const [rates, queues, { judged, bans, overrides, tenants }] = await Promise.all([
       this.#now.keysOf(name),
       this.#now.queuesOf(name),
       this.#lists.get(name),
     ]);
     const keys = rates.map((each) => ({ ...each, ...judged.get(idOf(each)), ...this.#hidden(each) }));
-    return { name, keys, queues, ...lists };
+    return {
+      ...{ name, keys, queues, tenants },
+      bans: openedRows(bans, query.get('bans')),
+      overrides: openedRows(overrides, query.get('overrides')),
+      totals: { bans: totalOf(bans), overrides: totalOf(overrides) },
+    };
   }
 
   /**
@@ -120,6 +126,7 @@ export class Reads {
   async denied(name: string): Promise<object> {
     await this.#checkName(name);
     const { at, limited, bans } = await this.#denied.get(name);
+    const { banned } = await this.#lists.get(name);
     const ageMs = Date.now() - at;
     const passed = ageMs < SHOWN_MS ? 0 : ageMs;
     const left = bans.map((ban) => ({ ...ban, bannedForMs: ban.bannedForMs - passed }));
@@ -128,7 +135,7 @@ export class Reads {
       limited: limited && { ...limited, rows: limited.rows.map((row) => timesLeft(row, passed)) },
       bans: left
         .filter(({ bannedForMs }) => bannedForMs > 0)
-        .map((ban) => ({ ...ban, ...this.#hidden(ban) })),
+        .map((ban) => ({ ...ban, ...this.#hidden(ban), isRecorded: banned.has(idOf(ban)) })),
     };
   }
 
@@ -149,9 +156,9 @@ export class Reads {
   }
 
   async #readLists(name: string): Promise<Lists> {
-    const recorded = await firstOf(this.#admin.bans({ name, scan: 'never' }), LISTED);
-    const origins = await this.#origins.of(recorded);
-    const overrides = await firstOf(this.#admin.overrides({ name }), LISTED);
+    const recorded = await readListed(this.#admin.bans({ name, scan: 'never' }));
+    const origins = await this.#origins.of(recorded.rows);
+    const overrides = await readListed(this.#admin.overrides({ name }));
     const counted = await this.#now.keysOf(name);
     // A tenant is judged with its limit.
     const denied = counted.filter((each) => each.denied > 0 && each.within === undefined).slice(0, JUDGED);
@@ -160,8 +167,15 @@ export class Reads {
     );
     return {
       judged: new Map(judged),
-      bans: recorded.map((ban, i) => ({ ...ban, ...origins[i], ...this.#hidden(ban) })),
-      overrides: overrides.map((each: OverriddenKey) => ({ ...each, ...this.#hidden(each) })),
+      bans: {
+        ...recorded,
+        rows: recorded.rows.map((ban, i) => ({ ...ban, ...origins[i], ...this.#hidden(ban) })),
+      },
+      overrides: {
+        ...overrides,
+        rows: overrides.rows.map((each: OverriddenKey) => ({ ...each, ...this.#hidden(each) })),
+      },
+      banned: new Set(recorded.rows.map(idOf)),
       tenants: (await this.#now.hasTenants(name)) ? await this.#searches.tenants(name) : [],
     };
   }

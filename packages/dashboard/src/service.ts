@@ -94,7 +94,7 @@ export class Service {
         case '/api/now':
           return json({ full: true, set: await this.#now.read(), gone: [], ...(await this.#visitor(asked)) });
         case '/api/limiter':
-          return json(await this.#reads.limiter(nameIn(query)));
+          return json(await this.#reads.limiter(nameIn(query), query));
         case '/api/denied':
           return json(await this.#reads.denied(nameIn(query)));
         case '/api/near':

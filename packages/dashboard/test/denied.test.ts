@@ -9,7 +9,7 @@ import { flagsOf } from '../src/flags.js';
 import { completed, hasLimits, multiplied } from '../src/page/plan.js';
 import { Now } from '../src/now.js';
 import { endOf, otherDenial } from '../src/page/text.js';
-import { unitsAbove } from '../src/page/use.js';
+import { isUnderestimate, unitsAbove } from '../src/page/use.js';
 import { startPage, tokenFields, type Site } from './servers.js';
 
 /** The first answer that is wanted. Counts arrive each second. */
@@ -110,6 +110,17 @@ describe('denied keys of the dashboard', () => {
     expect(set.busy.map(({ key }) => key)).to.deep.equal(['eve']);
   });
 
+  it('have an end on the first screen by the own limit of a tenant, and not by its share', async () => {
+    await start({ policies: ['tokens=60/1h by provider share tenant', 'own=5/1h by tenant'] });
+    for (let i = 0; i < 7; i++) await limiter.consume({ provider: 'openai', tenant: 'starved' });
+    const { set } = await until(
+      () => get<{ set: { denied: (Row & { isJudged: boolean })[] } }>('api/now'),
+      (answer) => answer.set.denied[0]?.isJudged === true,
+    );
+    expect(set.denied[0]).to.include({ key: 'starved', policy: 'own' });
+    expect(set.denied[0]!.retryAfterMs).to.be.within(1, 7_200_000);
+  });
+
   it('do not delay the first screen, and are judged two at a time', async () => {
     const rates = { admitted: 0, denied: 1, policy: 'minute' };
     const keys = ['a', 'b', 'c', 'd'].map((key) => ({ ...rates, key }));
@@ -178,6 +189,15 @@ describe('the units that another limit would have denied', () => {
     expect(100 * unitsAbove(levels as number[], counts, 0.5)).to.be.within(1150, 1350);
     expect(100 * unitsAbove(levels as number[], counts, 0.9)).to.be.within(30, 80);
     expect(unitsAbove(levels as number[], counts, 1)).to.equal(0);
+  });
+});
+
+describe('the units that a sliding window would have denied', () => {
+  it('are at least those of whole windows, because it frees units after its oldest segment', () => {
+    const texts = ['10/1m', '10/1m segments 60', 'sliding-window 10/1h by address', '5/m'];
+    expect(texts.filter((text) => !isUnderestimate(text))).to.deep.equal([]);
+    const others = ['fixed-window 10/1m', 'token-bucket 20/1s burst 40', 'concurrency 2/1m'];
+    expect(others.filter(isUnderestimate)).to.deep.equal([]);
   });
 });
 

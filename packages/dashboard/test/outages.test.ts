@@ -1,6 +1,6 @@
 // Past outages of the store on the page, apart from late answers.
 import { expect } from 'chai';
-import { outageCause, outagesIn } from '../src/page/outages.js';
+import { outageCause, outagesIn, outageTime } from '../src/page/outages.js';
 
 const MINUTE = 60_000;
 
@@ -54,5 +54,18 @@ describe('past outages of the page', () => {
     ]);
     expect(outages.map(outageCause)).to.deep.equal(['the cause was not recorded']);
     expect(late).to.equal(10);
+  });
+
+  it('have an end as soon as the store is up, by the minute', () => {
+    const textOf = (from: number, to: number, isDown: boolean, length = MINUTE) =>
+      outageTime({ from: from * MINUTE, to: to * MINUTE }, { length, end: 20 * MINUTE, isDown }, (at) =>
+        String(at / MINUTE),
+      );
+    expect(textOf(19, 20, true)).to.equal('Down since 19');
+    expect(textOf(19, 20, false)).to.equal('Was down in the minute of 19');
+    expect(textOf(16, 20, false)).to.equal('Was down from the minute of 16 to that of 19');
+    // The store is down again.
+    expect(textOf(4, 5, true)).to.equal('Was down in the minute of 4');
+    expect(textOf(10, 20, false, 10 * MINUTE)).to.equal('Was down between 10 and 20');
   });
 });

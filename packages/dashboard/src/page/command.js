@@ -110,6 +110,14 @@ function lineOf(words) {
   return quoted.includes(undefined) ? undefined : `headgate ${quoted.join(' ')}`;
 }
 
+/** The object of a ban, in words: a key, or all keys of a network. @param {any} change @returns {string} */
+export function bannedText({ key, raw }) {
+  const [, address = '', length = ''] = /^([\da-f:.]+)\/(\d+)$/i.exec(raw ? '' : (key ?? '')) ?? [];
+  if (address.includes(':')) return Number(length) < 48 ? 'the keys of this network' : 'this key';
+  const keys = address === '' ? 1 : 2 ** (32 - Number(length));
+  return keys > 1 ? `the ${keys.toLocaleString('en')} keys of this network` : 'this key';
+}
+
 /** Whether a key must be taken literally: its text could be read as an address or a network. @param {string} key */
 export function isAmbiguous(key) {
   if (key.trim() === '') return true;

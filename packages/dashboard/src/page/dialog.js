@@ -1,6 +1,6 @@
 // The dialog of a change: the reason, and the equivalent command line.
 import { html, useEffect, useRef, useState } from './lib.js';
-import { commandLine } from './command.js';
+import { bannedText, commandLine } from './command.js';
 import { Limits, Plan } from './limits.js';
 import { completed, hasLimits } from './plan.js';
 import { addNote, forgetUndone } from './notes.js';
@@ -20,7 +20,7 @@ const TEXTS = {
     verb: 'Ban',
     done: 'Banned',
     kind: 'danger',
-    hint: 'Every request of this key is denied until the ban ends.',
+    hint: '',
   },
   unban: {
     title: (c) => `Unban ${subjectText(c)}`,
@@ -223,6 +223,10 @@ function Form({ given }) {
     }
   };
   const isImport = change.action === 'import';
+  const hint =
+    change.action === 'ban'
+      ? `Every request of ${bannedText(change)} is denied until the ban ends.`
+      : texts.hint;
   // A tenant's charges are those of the shared limit, which a reset of all places leaves, too.
   const left = change.all ? change.shared : change.left;
   const isChosen = change.action !== 'override' || change.change !== undefined;
@@ -236,7 +240,7 @@ function Form({ given }) {
     <form method="dialog" onSubmit=${submit}>
       <h2 id="dialog-title">${texts.title(change)}</h2>
       <p class="quiet">
-        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}${change.kind === 'bans' && change.name === undefined && ' A line with a key alone needs a limiter.'}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.places ? ' with a record' : ''}${change.places && !change.name ? `: ${printable(placesText(change))}` : ''}. ${texts.hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${texts.hint}`}
+        ${change.action === 'reset' && parts[`row ${change.name}`]?.slots && html`<b>The slots of running work are freed, too</b>, so more may run than the limit. `}${isImport ? html`${change.name !== undefined && html`In <b>${printable(change.name)}</b>${change.kind === 'bans' && ', unless a line names another limiter'}. `}${HINTS[change.kind]}${change.kind === 'bans' && change.name === undefined && ' A line with a key alone needs a limiter.'}` : change.what ? printable(change.what) : change.all && change.key !== undefined ? html`In all limiters${change.places ? ' with a record' : ''}${change.places && !change.name ? `: ${printable(placesText(change))}` : ''}. ${hint}` : html`In <b>${printable(change.name ?? '')}</b>${change.dimension ? `, as ${printable(change.dimension)}` : ''}. ${hint}`}
       </p>
       ${isImport && given.name === undefined && html`<${ImportLimiter} change=${change} update=${update} />`}
       ${isImport && html`<${Lines} change=${change} update=${update} />`}

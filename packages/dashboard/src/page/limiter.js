@@ -3,13 +3,13 @@ import { Bar, Spark } from './charts.js';
 import { policyParts } from './command.js';
 import { DeniedNow, Keys, withAction } from './denied.js';
 import { withShares } from './key-facts.js';
-import { html } from './lib.js';
+import { html, useRef } from './lib.js';
 import { NearKeys } from './near.js';
 import { Failure } from './outage.js';
 import { asOf, multiplied, windowMs } from './plan.js';
 import { Act, Key, subjectOf, toolHint, Unknown, whyUncounted } from './parts.js';
 import { Queues, Slots } from './slots.js';
-import { get, useAnswer } from './state.js';
+import { get, refresh, useAnswer } from './state.js';
 import { Tenants } from './tenants.js';
 import { Transfer } from './transfer.js';
 import { causeText, count, limitsText, many, originText, percent, printable, rate, span } from './text.js';
@@ -101,21 +101,54 @@ function PolicyText({ text }) {
 /** The time between two searches of an opened row, ms. */
 const SEARCH_MS = 10_000;
 
-/** The most bans of a row. */
-const MAX_BANS = 50;
+/** The rows of a kind, with the number of all. @param {any} answer @param {'bans' | 'overrides'} kind */
+const listOf = (answer, kind) => ({
+  rows: answer?.[kind] ?? [],
+  total: 0,
+  isCut: false,
+  ...answer?.totals[kind],
+});
 
-/** The recorded bans, and those that only the search met. @param {any[]} recorded @param {any[]} met */
-function allBans(recorded, met) {
-  const ids = new Set(recorded.map(({ key, dimension }) => JSON.stringify([key, dimension])));
-  const others = met.filter(({ key, dimension }) => !ids.has(JSON.stringify([key, dimension])));
-  return [...recorded, ...others].slice(0, MAX_BANS);
+/** The recorded bans, and those that only the search met. @param {any} recorded @param {any[]} met */
+function allBans({ rows, total, isCut }, met) {
+  const others = met.filter(({ isRecorded }) => !isRecorded);
+  return { rows: [...rows, ...others], total: total + others.length, isCut };
+}
+
+/** The number of rows of a list, of which some may be on later pages. @param {any} list */
+const totalText = ({ total, isCut }) => `${isCut ? 'at least ' : ''}${count(total)}`;
+
+/** The rows that are not shown, with the button of the next page. @param {any} props */
+function NextPage({ list, what, command, open }) {
+  const { rows, total, isCut } = list;
+  if (rows.length < total)
+    return html`<button type="button" class="more" onClick=${open}>
+      Show more ${what}: ${count(rows.length)} of ${totalText(list)} are shown
+    </button>`;
+  return (
+    isCut &&
+    html`<p class="quiet">
+      ${count(rows.length)} of ${totalText(list)} are shown.${toolHint(command, ' All are in', '.')}
+    </p>`
+  );
 }
 
 /** @param {any} props */
 function Details({ row }) {
   const { name } = row;
-  const answer = useAnswer(() => get(`api/limiter?name=${encodeURIComponent(name)}`), [name], 3000);
   const query = `name=${encodeURIComponent(name)}`;
+  /** The numbers of opened pages. @type {{ current: Record<string, number> }} */
+  const pages = useRef({ bans: 1, overrides: 1 });
+  const open = (/** @type {string} */ kind) => () => {
+    pages.current[kind]++;
+    // The rows stay until the answer with more arrives.
+    refresh();
+  };
+  const ask = () =>
+    get(
+      `api/limiter?${query}&${new URLSearchParams(Object.entries(pages.current).map(([kind, n]) => [kind, String(n)]))}`,
+    );
+  const answer = useAnswer(ask, [name], 3000);
   const found = useAnswer(() => get(`api/denied?${query}`), [name], SEARCH_MS);
   // One search at a time, and that for denied keys first.
   const isNext = !found.isLoading;
@@ -124,8 +157,11 @@ function Details({ row }) {
     [name, isNext],
     SEARCH_MS,
   );
-  const { keys = [], overrides = [], tenants = [] } = answer.value ?? {};
-  const bans = allBans(answer.value?.bans ?? [], found.value?.bans ?? []);
+  const { keys = [], tenants = [] } = answer.value ?? {};
+  const overridden = listOf(answer.value, 'overrides');
+  const overrides = overridden.rows;
+  const banned = allBans(listOf(answer.value, 'bans'), found.value?.bans ?? []);
+  const bans = banned.rows;
   const isUnknown = !answer.isLoading && !answer.value;
   const denied = withShares(keys, tenants).filter((key) => key.denied > 0);
   const busy = keys.filter((/** @type {any} */ key) => key.denied === 0);
@@ -149,7 +185,7 @@ function Details({ row }) {
       </div>
       <div>
         <h3>
-          Bans <span class="quiet">${isUnknown ? 'unknown' : bans.length}</span>
+          Bans <span class="quiet">${isUnknown ? 'unknown' : totalText(banned)}</span>
           ${row.bans && html`<${Transfer} kind="bans" name=${name} row=${row} />`}
         </h3>
         ${
@@ -165,21 +201,22 @@ function Details({ row }) {
                     bans.${toolHint('list --banned --scan', ' Without them,', 'searches all keys.')}
                   </p>`
                 : html`<ul class="list">
-                    ${bans.map(
-                      (/** @type {any} */ ban) =>
-                        html`<li>
-                          <div>
-                            <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
-                              >${span(ban.bannedForMs)} left, ${originText(ban, row.banRule)}</span
-                            >
-                          </div>
-                          <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />
-                        </li>`,
-                    )}
-                  </ul>`
+                      ${bans.map(
+                        (/** @type {any} */ ban) =>
+                          html`<li>
+                            <div>
+                              <${Key} of=${ban.key} dimension=${ban.dimension} /><span class="quiet"
+                                >${span(ban.bannedForMs)} left, ${originText(ban, row.banRule)}</span
+                              >
+                            </div>
+                            <${Act} label="Unban" change=${withAction('unban', subjectOf(name, ban))} />
+                          </li>`,
+                      )}
+                    </ul>
+                    <${NextPage} list=${banned} what="bans" command="list --banned" open=${open('bans')} />`
         }
         <h3>
-          Overrides <span class="quiet">${isUnknown ? 'unknown' : overrides.length}</span>
+          Overrides <span class="quiet">${isUnknown ? 'unknown' : totalText(overridden)}</span>
           ${row.overridden !== null && html`<${Transfer} kind="overrides" name=${name} row=${row} />`}
         </h3>
         ${
@@ -193,22 +230,28 @@ function Details({ row }) {
                     : overrides.length === 0
                       ? html`<p class="quiet">All keys have the configured limits.</p>`
                       : html`<ul class="list">
-                          ${overrides.map(
-                            (/** @type {any} */ each) =>
-                              html`<li>
-                                <div>
-                                  ${each.key === undefined ? html`<b>all keys</b>` : html`<${Key} of=${each.key} dimension=${each.dimension} />`}<span
-                                    class="quiet"
-                                    >${limitsText(each.change)}${each.until ? `, ${span(new Date(each.until).getTime() - Date.now())} left` : ''}${each.by ? `, by ${printable(each.by)}` : ''}${each.reason ? `: ${printable(each.reason)}` : ''}</span
-                                  >
-                                </div>
-                                <${Act}
-                                  label="End"
-                                  change=${each.key === undefined ? { action: 'remove', name, all: true } : withAction('remove', subjectOf(name, each))}
-                                />
-                              </li>`,
-                          )}
-                        </ul>`
+                            ${overrides.map(
+                              (/** @type {any} */ each) =>
+                                html`<li>
+                                  <div>
+                                    ${each.key === undefined ? html`<b>all keys</b>` : html`<${Key} of=${each.key} dimension=${each.dimension} />`}<span
+                                      class="quiet"
+                                      >${limitsText(each.change)}${each.until ? `, ${span(new Date(each.until).getTime() - Date.now())} left` : ''}${each.by ? `, by ${printable(each.by)}` : ''}${each.reason ? `: ${printable(each.reason)}` : ''}</span
+                                    >
+                                  </div>
+                                  <${Act}
+                                    label="End"
+                                    change=${each.key === undefined ? { action: 'remove', name, all: true } : withAction('remove', subjectOf(name, each))}
+                                  />
+                                </li>`,
+                            )}
+                          </ul>
+                          <${NextPage}
+                            list=${overridden}
+                            what="overrides"
+                            command="overrides"
+                            open=${open('overrides')}
+                          />`
                 }
                 <p>
                   <${Act}

@@ -77,8 +77,8 @@ function Coverage({ rows, at, checked, isCut, unjudged, unnamed }) {
 }
 
 /** The reason why a use may be more than the units of the last window. */
-const SEGMENTED =
-  'The use of the window and of one segment before it, by which the limiter decides: a sliding window counts whole segments, so a unit stays in it a little longer than the window';
+export const SEGMENTED =
+  'The use of a sliding window includes its oldest segment, as the limiter counts it, so by default it is the use of up to a tenth more than the window: of the last 66 seconds for 1m.';
 
 /** @param {any} props */
 function NearTable({ rows, few, isOfAll = false }) {
@@ -122,5 +122,5 @@ function NearTable({ rows, few, isOfAll = false }) {
         )}
       </tbody>
     </table>
-    ${more}`;
+    ${rows.some((/** @type {any} */ each) => each.isSegmented) && html`<p class="quiet">${SEGMENTED}</p>`}${more}`;
 }

@@ -221,7 +221,7 @@ function Summary({ parts, rows }) {
       </p>
       ${sick.length > 0 && html`<p class="quiet"><b>${many(sick.length, 'process')}</b> ${sick.length === 1 ? 'sees' : 'see'} it as ${sick[0].health.state}</p>`}
       ${degraded > 0 && html`<p class="warn">${rate(degraded)}/s decided without it</p>`}
-      <${PastOutages} minutes=${parts.minutes} counts=${whole} />
+      <${PastOutages} minutes=${parts.minutes} counts=${whole} isDown=${store.state === 'down'} />
     </section>
     ${memory.map((/** @type {any} */ server) => html`<${Memory} server=${server} />`)}
   </div>`;

@@ -3,7 +3,7 @@ import { html } from './lib.js';
 import { linkOf } from './link.js';
 import { Problem, Time } from './parts.js';
 import { useApp } from './state.js';
-import { outageCause, outagesIn } from './outages.js';
+import { outageCause, outagesIn, outageTime } from './outages.js';
 import { many, printable } from './text.js';
 import { atTime } from './zone.js';
 
@@ -45,22 +45,27 @@ function Loss({ of }) {
   </p>`;
 }
 
-/** The most outages of a screen. */
-const MAX_OUTAGES = 3;
-
-/** The last outages in the span of the lines, each with its cause, and apart from them the late answers. @param {any} props */
-export function PastOutages({ minutes = [], counts }) {
+/** The last outage in the span of the lines, with its cause; on request the earlier ones; and apart from them the late answers. @param {any} props */
+export function PastOutages({ minutes = [], counts, isDown }) {
   const { outages, late } = outagesIn(minutes, counts);
-  const now = minutes.at(-1) + (minutes[1] - minutes[0]);
-  return html`${outages
-    .slice(-MAX_OUTAGES)
+  const length = minutes[1] - minutes[0];
+  const span = { length, end: minutes.at(-1) + length, isDown };
+  const [last, ...earlier] = outages
+    .reverse()
     .map(
       (outage) =>
         html`<p class="warn">
-          ${outage.to >= now ? `Down since ${atTime(outage.from)}` : `Down from ${atTime(outage.from)} to ${atTime(outage.to)}`}:
-          ${outageCause(outage)}. ${many(outage.sum, 'decision')} without it
+          ${outageTime(outage, span, atTime)}: ${outageCause(outage)}. ${many(outage.sum, 'decision')} without
+          it
         </p>`,
-    )}${late > 0 && html`<p class="quiet">${many(late, 'late answer')}: decided without the store, which was up</p>`}`;
+    );
+  return html`${last}${
+    earlier.length > 0 &&
+    html`<details>
+      <summary>${many(earlier.length, 'earlier outage')}</summary>
+      ${earlier}
+    </details>`
+  }${late > 0 && html`<p class="quiet">${many(late, 'late answer')}: decided without the store, which was up</p>`}`;
 }
 
 /** The error of an answer, and the age of the last answer that is still shown. @param {any} props */

@@ -36,3 +36,21 @@ export function outageCause(outage) {
     ? 'it did not answer in time'
     : 'it could not be reached, or failed';
 }
+
+const OUTAGE_MINUTE_MS = 60_000;
+
+/**
+ * The time of an outage, in words. Counts are of whole minutes, so the end of an outage is known only by the minute.
+ *
+ * @param {{ from: number, to: number }} outage
+ * @param {{ length: number, end: number, isDown: boolean }} span of the counts: the length of each, their end, and whether the store is down now
+ * @param {(at: number) => string} atTime
+ */
+export function outageTime({ from, to }, { length, end, isDown }, atTime) {
+  if (isDown && to >= end) return `Down since ${atTime(from)}`;
+  if (length !== OUTAGE_MINUTE_MS) return `Was down between ${atTime(from)} and ${atTime(to)}`;
+  const last = to - length;
+  return last === from
+    ? `Was down in the minute of ${atTime(from)}`
+    : `Was down from the minute of ${atTime(from)} to that of ${atTime(last)}`;
+}

@@ -105,7 +105,8 @@ export function Lines({ change, update }) {
       clearTimeout(timer);
     };
   }, [text, length, name]);
-  const type = (/** @type {object} */ fields) => update({ preview: undefined, ...fields });
+  // Edited lines are not those of the file.
+  const type = (/** @type {object} */ fields) => update({ preview: undefined, file: undefined, ...fields });
   const choose = async (/** @type {any} */ event) => {
     const [file] = event.target.files;
     if (file) type({ text: await file.text(), file: file.name });

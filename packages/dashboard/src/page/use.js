@@ -31,3 +31,11 @@ export function partAbove(levels, counts, part) {
   const all = unitsAbove(levels, counts, 0);
   return all === 0 ? 0 : unitsAbove(levels, counts, part) / all;
 }
+
+/**
+ * Whether the counts of windows are less than another limit would deny: a sliding window frees units only after its oldest segment, so the
+ * limit is for more than a window.
+ *
+ * @param {string} text a policy without its name
+ */
+export const isUnderestimate = (text) => /^(sliding-window )?\d+\s*\/\s*\d*(ms|s|m|h|d)\b/.test(text);

@@ -1,12 +1,12 @@
 // The third screen: the keys that another limit would deny.
 import { scaled, scaledPolicy } from './command.js';
 import { html, useEffect, useState } from './lib.js';
-import { planOf, setsOf, tierText } from './plan.js';
+import { banText, planOf, setsOf, tierText } from './plan.js';
 import { Failure } from './outage.js';
 import { Act, Command, Key } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
 import { causeText, count, many, percent, printable } from './text.js';
-import { above, partAbove } from './use.js';
+import { above, isUnderestimate, partAbove } from './use.js';
 import { atTime } from './zone.js';
 
 const STEPS = 200;
@@ -108,13 +108,17 @@ function Uses({ row }) {
   const text = scaled(part.rest, limit / part.limit);
   const named = part.isNamed ? `${/[\s="[{]/.test(part.name) ? JSON.stringify(part.name) : part.name}=` : '';
   const whole = `${named}${scaledPolicy(part.rest, limit / part.limit).replace(/ shadow\b/, '')}`;
+  const plan = { ...planOf(row, { all: true }, part.tier), isFixed: true };
+  const to = parts.length === 1 && !isTiered && !part.isNamed ? text : { [part.name]: text };
+  const bans = banText(row, plan, to);
   const change = {
     action: 'override',
     name,
     all: true,
     ...{ for: '1h', hasOwnLength: true },
-    change: parts.length === 1 && !isTiered && !part.isNamed ? text : { [part.name]: text },
-    ...(isTiered && { plan: { ...planOf(row, { all: true }, part.tier), isFixed: true } }),
+    change: to,
+    // The plan of a limiter with tiers has the warning about bans.
+    ...(isTiered ? { plan } : bans && { facts: [bans] }),
   };
   return html`${parts.length > 1 && html`<div class="chips" role="group" aria-label="Policy">${parts.map((each, i) => html`<button type="button" aria-pressed=${i === index} onClick=${() => setIndex(i)}>${labelOf(each)}</button>`)}</div>`}
     <section class="card">
@@ -132,6 +136,7 @@ function Uses({ row }) {
       />
       ${isNow && html`<${Judged} sample=${sample.value} tier=${part.tier} />`}
       ${use.value && html`<${Requests} name=${name} policy=${part.name} use=${use.value} />`}
+      ${bans && html`<p class="warn">${bans}</p>`}
       ${!why && html`<${Near} sample=${sample} part=${part} limit=${limit} isTiered=${isTiered} />`}
     </section>
     <section class="card">
@@ -201,17 +206,18 @@ function Distribution({ part, counts, admitted, why, isNow, levels, limit, setLi
     keys === 0 ? 0 : Math.max(2, ((HEIGHT - 14) * Math.sqrt(keys)) / Math.sqrt(top));
   const when = isNow ? 'now' : 'in the last hour';
   const uses = isNow ? 'use' : 'used';
+  const isLeast = !isNow && limit < most && isUnderestimate(part.rest);
   return html`<h3>${printable(part.name)} <span class="quiet">${printable(part.rest)} ${given.in}</span></h3>
     <${Failure} answer=${answer} />
     ${
       counts
         ? html`<svg
             class="distribution"
-            viewBox=${`0 0 ${WIDTH} ${HEIGHT + 18}`}
+            viewBox=${`0 0 ${WIDTH} ${HEIGHT + 22}`}
             role="img"
             aria-label=${`Use of ${part.name} by keys ${when}`}
           >
-            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${percent(bar.keys, all)} of the keys ${uses} ${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)}`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text x=${i * column + column / 2} y=${HEIGHT + 14} text-anchor="middle">${labels[i]}</text>` : ''}`)}
+            ${bars.map((/** @type {any} */ bar, /** @type {number} */ i) => html`<rect class=${bar.from * most >= limit || ((bar.from + bar.to) / 2) * most > limit ? 'over' : ''} x=${i * column + 2} width=${column - 4} y=${HEIGHT - y(bar.keys)} height=${y(bar.keys)} rx="2"><title>${`${percent(bar.keys, all)} of the keys ${uses} ${Math.ceil(bar.from * part.capacity)} to ${Math.ceil(bar.to * part.capacity)}`}</title></rect>${labels[i] !== labels[i - 1] && (i % 2 === 0 || i === bars.length - 1) ? html`<text class=${i % 4 === 0 ? '' : 'minor'} x=${i * column + column / 2} y=${HEIGHT + 16} text-anchor="middle">${labels[i]}</text>` : ''}`)}
           </svg>`
         : html`<p class="quiet">
             ${why ? why : answer.isLoading ? 'Reading …' : !answer.value ? 'Unknown.' : isNow ? (answer.value.count > 0 ? 'No key uses it at this moment, as is usual for a short window or a bucket that refills. Choose a longer window, or a shadow, to judge it.' : 'No key has a record in this tier.') : 'No use was recorded in the last hour. A store with counts: false records none.'}
@@ -233,7 +239,18 @@ function Distribution({ part, counts, admitted, why, isNow, levels, limit, setLi
       aria-valuetext=${counts ? `${limit}, denies about ${percent(denied, all)} of the keys` : String(limit)}
       onInput=${(/** @type {any} */ event) => setLimit(Math.max(1, Math.min(most, Number(event.target.value))))}
     />
-    ${counts ? html`<p class="verdict-line" role="status">${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${given.in} ${limit === most ? (isNow ? 'denies' : 'denied') : isNow ? 'would deny now about' : 'would have denied about'} <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the keys${isNow ? ` with a use (${count(denied)} of ${count(all)})` : ' in a window'}${limit < most ? html`, and about <b>${count(units)}</b> of ${count(admitted)} ${isNow ? 'used' : 'admitted'} units (${percent(units, admitted)})` : ''}.</p>` : ''}`;
+    ${
+      counts
+        ? html`<p class="verdict-line" role="status">
+              ${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${given.in}
+              ${limit === most ? (isNow ? 'denies' : 'denied') : isNow ? 'would deny now' : 'would have denied'}
+              ${isLeast ? 'at least' : 'about'}
+              <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the
+              keys${isNow ? ` with a use (${count(denied)} of ${count(all)})` : ' in a window'}${limit < most ? html`, and ${isLeast ? 'at least' : 'about'} <b>${count(units)}</b> of ${count(admitted)} ${isNow ? 'used' : 'admitted'} units (${percent(units, admitted)})` : ''}.
+            </p>
+            ${isLeast && html`<p class="quiet">At least: a sliding window frees units only after its oldest segment, and these are counts of whole windows. <code>headgate replay</code> of an access log has the exact number.</p>`}`
+        : ''
+    }`;
 }
 
 /** The requests that the limiter denied since its first one in the last hour. @param {any} props */

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { memoryStore, type Store } from 'headgate';
+import { createAdmin } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix } from '../../../../test/support/stores.js';
 import { limiterOf, openSite, type TabOptions } from '../page.js';
@@ -57,6 +58,25 @@ describe('an open row of the page', function () {
     await api.consume('ada');
     await page.getByText('9 of 10').waitFor({ timeout: 15_000 });
     expect(asked).to.be.within(2, 4);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('has the number of all bans and overrides, and shows the next ones', async () => {
+    const store = memoryStore();
+    const api = limiterOf(store, 'api');
+    await api.consume('ada');
+    await createAdmin(store).ban('203.0.113.0/26', '1h', { name: 'api', by: 'ada', reason: 'INC-7' });
+    for (let i = 0; i < 60; i++) await api.override(`k${i}`, '9/1h');
+    const { page, problems } = await open(store);
+    await button(page, 'api').click();
+    await page.getByRole('heading', { name: /^Bans 64/ }).waitFor();
+    await page.getByRole('heading', { name: /^Overrides 60/ }).waitFor();
+    expect(await button(page, 'Unban').count()).to.equal(50);
+    await button(page, 'Show more bans: 50 of 64 are shown').click();
+    await button(page, 'Unban').nth(63).waitFor();
+    await button(page, 'Show more overrides: 50 of 60 are shown').click();
+    await button(page, 'End').nth(59).waitFor();
+    expect(await page.getByRole('button', { name: /^Show more/ }).count()).to.equal(0);
     expect(problems).to.deep.equal([]);
   });
 
