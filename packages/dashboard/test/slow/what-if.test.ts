@@ -17,7 +17,6 @@ describe('a lower limit of all keys, on the page', function () {
     const { page, problems } = await openSite({ store }, 'what-if/login', {
       viewport: { width: 390, height: 844 },
     });
-    page.setDefaultTimeout(6000);
     const verdict = page.locator('.verdict-line');
     await verdict.waitFor();
     expect(await page.getByText('A key is banned after').count()).to.equal(0);
