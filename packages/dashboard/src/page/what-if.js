@@ -244,7 +244,7 @@ function Distribution({ part, counts, admitted, why, isNow, levels, limit, setLi
         ? html`<p class="verdict-line" role="status">
               ${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${given.in}
               ${limit === most ? (isNow ? 'denies' : 'denied') : isNow ? 'would deny now' : 'would have denied'}
-              ${isLeast ? 'at least' : 'about'}
+              ${limit === most || denied >= all ? '' : isLeast ? 'at least' : 'about'}
               <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the
               keys${isNow ? ` with a use (${count(denied)} of ${count(all)})` : ' in a window'}${limit < most ? html`, and ${isLeast ? 'at least' : 'about'} <b>${count(units)}</b> of ${count(admitted)} ${isNow ? 'used' : 'admitted'} units (${percent(units, admitted)})` : ''}.
             </p>

@@ -119,7 +119,8 @@ describe('export and import on the page', function () {
     await dialog(page).getByRole('button', { name: 'Leave out the refused lines' }).click();
     await dialog(page).getByText('1 longer, 2 new').waitFor();
     expect(await dialog(page).locator('pre').innerText()).to.equal(
-      `headgate bans import 'list of INC-7.txt' --name api --for 2h --by ada --reason 'it'\\''s INC-7' --prefix ${prefix}`,
+      // The lines are no longer those of the file.
+      `headgate bans import bans.jsonl --name api --for 2h --by ada --reason 'it'\\''s INC-7' --prefix ${prefix}`,
     );
     await submit.click();
     await page.locator('.note', { hasText: 'Imported 3 bans of 6 keys' }).waitFor();
