@@ -18,11 +18,13 @@ export type Bound<Function> = Function extends (context: Context, ...args: infer
 /** The largest difference between two ends that count as the same, ms. */
 export const SAME_END_MS = 1000;
 
+/** A limiter. */
 export interface NameOption {
   /** The limiter's name: 1 to 256 characters. A limiter without the option `name` is called `default`. */
   name: string;
 }
 
+/** A limiter, or all. */
 export interface NameFilter {
   /** The limiter's name. @default all limiters */
   name?: string | undefined;

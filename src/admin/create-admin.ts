@@ -35,6 +35,7 @@ import { check, keys, limited, limiters } from './views.js';
 /** The state of limiters: a store of Headgate, a Redis client, the path of an SQLite file, or an open database of SQLite. */
 export type AdminSource = Store | MemoryStore | RedisClient | SqliteDatabase | string;
 
+/** Options of `createAdmin`. */
 export interface AdminOptions {
   /** For a Redis client: the prefix of the store's keys. @default 'hg' */
   prefix?: string | undefined;

@@ -8,6 +8,7 @@ import type { KeyView } from './key-view.js';
 import { countedOwner } from './owners.js';
 import type { KeyOptions } from './typed-keys.js';
 
+/** Options of `denials`. */
 export interface DenialOptions extends KeyOptions, NameFilter {
   /** The number of hours until now: 1 to 24. @default 24 */
   hours?: number | undefined;
@@ -19,6 +20,7 @@ export interface DenialOptions extends KeyOptions, NameFilter {
 export interface MinuteDenials {
   /** The start of the minute by the store's clock, ms since 1970. */
   readonly minute: number;
+  /** The number of denials in the minute. */
   readonly count: number;
   /** The policy that denied. Absent for denials by anything else. */
   readonly policy?: string;
@@ -32,6 +34,7 @@ export interface PastDenials extends Pick<KeyView, 'name' | 'key' | 'dimension' 
   readonly first: Date;
   /** The last denial, to a second, by the store's clock. */
   readonly last: Date;
+  /** The number of denials. */
   readonly count: number;
   /** By minute, the oldest first, then by the number of denials. */
   readonly minutes: readonly MinuteDenials[];

@@ -17,10 +17,13 @@ export interface JudgedKey extends WhoseKey {
   readonly certain: boolean;
   /** Whether requests of the key may have this tier. False if its use, or its last denial, shows that it has another tier. */
   readonly likely: boolean;
+  /** The deciding policy. */
   readonly policy: string | null;
   /** The wait of a denied request, ms. Null if it would be admitted, or never. */
   readonly retryAfterMs: number | null;
+  /** The verdict of each policy. */
   readonly policies: readonly PolicyVerdict[];
+  /** Whether the limits come from an override. */
   readonly overridden: boolean;
 }
 
@@ -31,12 +34,15 @@ export type KeyVerdictFind =
   | (WhoseKey & {
       /** State that no known policy reads. A missing expiry is null, and so is the algorithm of another version's layout. */
       readonly kind: 'state';
+      /** The name of the policy, or `null`. */
       readonly policy: string | null;
+      /** The algorithm, or `null`. */
       readonly algorithm: string | null;
       /** The time until the state expires, ms, or `null`. */
       readonly expiresInMs: number | null;
     })
   | (WhoseKey & {
+      /** State that cannot be read. */
       readonly kind: 'unreadable';
       /** The reason why the state cannot be read. */
       readonly message: string;
@@ -44,9 +50,11 @@ export type KeyVerdictFind =
 
 /** The verdict of one policy. Absent values are null. */
 export interface PolicyVerdict {
+  /** The name of the policy. */
   readonly name: string;
   /** The key by which the policy counts. */
   readonly key: string;
+  /** The algorithm. */
   readonly algorithm: string;
   /** The units per window. */
   readonly limit: number;
@@ -60,6 +68,7 @@ export interface PolicyVerdict {
   readonly windowMs: number;
   /** Whether the policy only reports and never denies. */
   readonly shadow: boolean;
+  /** Whether the policy admits the cost now. */
   readonly allowed: boolean;
   /** Whole units that could be spent now. */
   readonly remaining: number;

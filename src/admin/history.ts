@@ -5,6 +5,7 @@ import { noUse } from '../stores/counts/use-histogram.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import { wrongArgument } from './typed-keys.js';
 
+/** Options of `history`. */
 export interface HistoryOptions extends NameFilter {
   /** The number of minutes, with the current one: 1 to 60. @default 15 */
   minutes?: number | undefined;
@@ -16,6 +17,7 @@ export interface HistoryOptions extends NameFilter {
 export interface History {
   /** The starts of the minutes by the store's clock, ms since 1970, the oldest first. The last one is the current, incomplete minute. */
   readonly minutes: readonly number[];
+  /** The limiters, by name. */
   readonly limiters: readonly LimiterHistory[];
   /** The spans in which the store was down or late, the oldest first. A process that decided nothing does not notice an outage. */
   readonly outages: readonly Outage[];
@@ -33,8 +35,11 @@ export interface Outage {
 
 /** The decisions of one limiter: a number for each minute. */
 export interface LimiterHistory {
+  /** The name of the limiter. */
   readonly name: string;
+  /** Admitted requests. */
   readonly admitted: readonly number[];
+  /** Denied requests. */
   readonly denied: readonly number[];
   /** Decisions of `onStoreError`, because the store had failed. */
   readonly degraded: readonly number[];

@@ -15,11 +15,13 @@ import { tenantVerdicts, usesOf, type Tenancy } from './shared-limits.js';
 
 /** The waiting requests and the slots of a key in one process. */
 export interface ProcessQueue extends KeyQueue {
+  /** The name of the host. */
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
 }
 
+/** The slots of a key. */
 export interface SlotUse {
   /** The processes with slots or waiting requests of the key, by counts of the last seconds. */
   readonly processes: readonly ProcessQueue[];
@@ -34,10 +36,13 @@ export interface SlotUse {
 
 /** A limiter's answer to a key. Absent values are null. */
 export interface KeyView extends KeyBan {
+  /** The name of the limiter. */
   readonly name: string;
   /** The limiter's key, such as the network of an IPv6 address. */
   readonly key: string;
+  /** The typed key. */
   readonly given: string;
+  /** The dimension of the key. */
   readonly dimension: string;
   /** Of a tenant: the dimension and the key of the shared limit. */
   readonly within?: string;
@@ -50,6 +55,7 @@ export interface KeyView extends KeyBan {
    * because tiers with equal windows share their charges.
    */
   readonly likely: boolean;
+  /** The cost of the verdicts. */
   readonly cost: number;
   /** Whether a request would be admitted now. Null if the limits are unknown. */
   readonly allowed: boolean | null;
@@ -57,6 +63,7 @@ export interface KeyView extends KeyBan {
   readonly reason: string | null;
   /** The time until the cost would be admitted, ms, or `null`. */
   readonly retryAfterMs: number | null;
+  /** The verdict of each policy. */
   readonly policies: readonly PolicyVerdict[];
   /** The override that applies: the key's own, or that of all keys. */
   readonly override: AppliedOverride | null;
@@ -71,6 +78,7 @@ export interface KeyView extends KeyBan {
   readonly known: boolean;
   /** The processes with slots or waiting requests of the key. Absent without slots in use, and if no store counts. */
   readonly slots?: SlotUse;
+  /** Doubts about the answer. */
   readonly warnings: readonly AdminWarning[];
 }
 

@@ -17,6 +17,7 @@ import { asWhole, limitKeysOf, sharedLimits } from './shared-limits.js';
 import { differing, doubtsOf, subjectIn, warnings, type AdminWarning } from './scope.js';
 import { soleKey, subjectOf, typedKey, wrongArgument, type KeyOptions, type TypedKey } from './typed-keys.js';
 
+/** Options of `key`. */
 export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
   /** The tier of the request. @default every tier, and the policies for requests without a tier */
   tier?: string | undefined;

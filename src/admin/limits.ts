@@ -5,14 +5,17 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import { wrongArgument } from './typed-keys.js';
 
+/** Options, or the text of a single policy. */
 export interface Limits {
   /** Empty if each request has a tier. */
   readonly policies: readonly Policy[];
   /** Whether `policies` is empty because the chosen tier has no limit. */
   readonly isUnlimited?: boolean | undefined;
+  /** The policies of each tier. */
   readonly tiers: ReadonlyMap<string, readonly Policy[]>;
   /** Whether the limiter is a shadow, which never denies. */
   readonly shadow: boolean;
+  /** Whether the limiter supports overrides. */
   readonly overrides?: boolean | undefined;
 }
 

@@ -9,6 +9,7 @@ import { changesOf, loggedTexts } from './logged-keys.js';
 import { whoseOf, type Whose, type WhoseKey } from './owners.js';
 import type { State } from './state.js';
 
+/** The kinds of logged changes. */
 export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', 'reset', 'configure'] as const;
 
 /** A key that an import banned. */
@@ -17,6 +18,7 @@ export interface ImportedKey extends Omit<Whose, 'name'> {
   readonly forMs: number;
 }
 
+/** A change with the time of the store's clock, ms since 1970. */
 export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> {
   /** The id of the change, for `undo`. */
   readonly id: string;
@@ -31,12 +33,15 @@ export interface LoggedChange extends Omit<JournalEntry, 'who'>, Partial<Whose> 
   readonly undoneBy?: string;
 }
 
+/** Options of `log`. */
 export interface LogOptions extends NameFilter {
   /** The age of the oldest change (`'1h'`), or its time. @default all changes */
   since?: Duration | Date | undefined;
   /** The key or the network of the changes. Includes changes of networks and imports with the key, with the length of its own ban. @default all */
   key?: string | undefined;
+  /** The operator of the changes. @default all */
   by?: string | undefined;
+  /** The kinds of changes. @default all */
   actions?: readonly JournalEntry['action'][] | undefined;
   /** The id of a change. @default all */
   id?: string | undefined;

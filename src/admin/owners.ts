@@ -38,6 +38,7 @@ export const isCharge = (id: string): boolean =>
 
 /** The owner of a record, as operators see it. Of a name or a key, possibly only the hash is known. */
 export interface Whose {
+  /** The limiter's name. */
   readonly name: string | Hash;
   /** The key. Absent for all keys of the limiter. */
   readonly key?: string | Hash;

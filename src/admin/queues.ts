@@ -12,6 +12,7 @@ import { newestOf } from './traffic.js';
 /** The waiting requests and the slots of a key of a limiter in one process. */
 export interface KeyQueueView extends WhoseKey, ProcessQueue {}
 
+/** The result of `queues`. */
 export interface QueuesView {
   /** The keys with most waiting requests first, then by the longest held slots. */
   readonly keys: readonly KeyQueueView[];

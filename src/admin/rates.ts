@@ -5,6 +5,7 @@ import type { Counted } from '../stores/counts/sink.js';
 import { withinOf } from './owners.js';
 import type { RecentCounts } from './state.js';
 
+/** The earlier rates of a bucket, for a state written under an earlier rate. */
 export interface Rates {
   /** Admitted requests a second. */
   readonly admitted: number;
@@ -12,6 +13,7 @@ export interface Rates {
   readonly denied: number;
 }
 
+/** The decisions by one key per second. */
 export interface KeyRates extends Rates {
   /** The key, by any dimension of the limiter's policies. */
   readonly key: string | Hash;
@@ -27,11 +29,19 @@ export interface KeyRates extends Rates {
   readonly deniedFor?: string;
 }
 
+/** The decisions of one limiter per second. */
 export interface DecisionRates extends Rates {
+  /** The name of the limiter. */
   readonly name: string;
   /** Decisions of `onStoreError` a second, because the store had failed. */
   readonly degraded: number;
-  readonly policies: readonly { readonly name: string; readonly denied: number }[];
+  /** The denials of each policy. */
+  readonly policies: readonly {
+    /** The name of the limiter. */
+    /** The name of the limiter. */
+    readonly name: string;
+    readonly denied: number;
+  }[];
   /** Denials by reasons other than a policy. */
   readonly reasons: readonly { readonly reason: string; readonly denied: number }[];
   /** The keys with most denials, then those with most requests. */

@@ -23,6 +23,7 @@ import { isOfSlots, policiesIn, type Configuration, type Published } from './pub
 import type { FoundKey, State } from './state.js';
 import { typedKey, wrongArgument, type Subject } from './typed-keys.js';
 
+/** Options of `reset`. */
 export interface ResetOptions extends KeyChangeOptions, GivenLimits {
   /** The tier of the policies to reset. @default all tiers, and the policies for requests without one */
   tier?: string | undefined;
@@ -30,12 +31,15 @@ export interface ResetOptions extends KeyChangeOptions, GivenLimits {
   scan?: boolean | undefined;
 }
 
+/** The result of `reset`. */
 export interface ResetResult extends Subject, BansOfKeys {
+  /** The name of the limiter. */
   readonly name: string;
   /** The names of the policies that had charges. */
   readonly policies: readonly string[];
   /** The number of keys that had charges. */
   readonly charged: number;
+  /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
 

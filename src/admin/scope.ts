@@ -13,6 +13,7 @@ import {
 
 /** A doubt about a view or a change that was made nevertheless. */
 export interface AdminWarning {
+  /** The kind of the warning. */
   readonly code: AdminWarningCode;
   /** The doubt and its fix, for people. */
   readonly message: string;

@@ -47,6 +47,7 @@ export interface MinutesByLimiter {
   readonly limiters: ReadonlyMap<string, readonly MinuteCounts[]>;
 }
 
+/** The memory of a server. */
 export interface ServerMemory {
   /** The server's name in a cluster, `host:port`. Empty if the server is the only one. */
   readonly server: string;
@@ -62,6 +63,7 @@ export interface ServerMemory {
   readonly fullInMs: number | null;
 }
 
+/** A loss of records of running processes. */
 export interface Loss {
   /** The start of the server, or of the oldest minute with a record. */
   readonly at: Date;

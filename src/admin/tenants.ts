@@ -19,11 +19,15 @@ import { readTraffic } from './traffic.js';
 
 /** A tenant of a shared limit. Its requests a second are those that all policies of the limiter decided. */
 export interface TenantView extends Rates {
+  /** The name of the limiter. */
   readonly name: string;
   /** The tier of the policies. Absent for the policies for requests without a tier. */
   readonly tier?: string;
+  /** The name of the shared policy. */
   readonly policy: string;
+  /** The tenant. */
   readonly key: string | Hash;
+  /** The dimension of tenants, such as `'tenant'`. */
   readonly dimension: string;
   /** The shared limit, by its dimension and its key: `'provider openai'`. */
   readonly within: string;
@@ -49,13 +53,18 @@ export interface TenantView extends Rates {
   /** Whether only slots are missing, so that `retryAfterMs` is the time until a lease ends, which a process that is alive renews. */
   readonly lacksSlots: boolean;
   /** The policies that denied the tenant in the last seconds, most denials first. Policies of the tenant alone count for each of its limits. */
-  readonly deniedBy: readonly { readonly policy: string; readonly denied: number }[];
+  readonly deniedBy: readonly {
+    /** The name of the shared policy. */
+    readonly policy: string;
+    readonly denied: number;
+  }[];
   /** The reason of a denial, `'fair-share'` or `'quota-exceeded'`, or `null`. */
   readonly reason: string | null;
   /** The time until a request of cost 1 would be admitted, ms, or `null` for an admission. */
   readonly retryAfterMs: number | null;
 }
 
+/** Options of `tenants`. */
 export interface TenantsOptions extends NameOption {
   /** Ends the search of the limiter's state after its current step. The tenants found so far are returned. */
   signal?: AbortSignal | undefined;

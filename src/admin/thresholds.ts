@@ -5,6 +5,7 @@ import type { ThresholdEvent } from '../features/thresholds/contract/crossing.js
 import type { Context } from './context.js';
 import { whoseOf, type Whose } from './owners.js';
 
+/** Options of `thresholds`. */
 export interface ThresholdReaderOptions {
   /** The name of the group: 1 to 64 characters. Each group gets every crossing; the readers of a group share them. */
   group: string;

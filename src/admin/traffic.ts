@@ -16,6 +16,7 @@ import { withoutPlaces } from './tenant-rates.js';
 
 /** The waiting requests and the slots of a limiter: of all processes, or of one. */
 interface Waits {
+  /** The requests that wait now. */
   readonly waiting: number;
   /** The requests that are held until their turn (`maxDelay`). */
   readonly held: number;
@@ -28,6 +29,7 @@ export interface LimiterRates extends DecisionRates, Waits {}
 
 /** The waits of a limiter in one process. */
 export interface LimiterWaits extends Waits {
+  /** The name of the limiter. */
   readonly name: string;
   /** The most requests of each kind, `maxWaiting`. */
   readonly maxWaiting: number;
@@ -47,6 +49,7 @@ export interface StoreLatency {
 export interface ProcessState {
   /** The id of the store in the counts. */
   readonly id: string;
+  /** The name of the host. */
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
@@ -60,6 +63,7 @@ export interface ProcessState {
   readonly health: StoreHealth;
   /** The latency of the store. Null if no decision asked the store. */
   readonly latency: StoreLatency | null;
+  /** All decisions a second. */
   readonly decisions: number;
   /** The decisions of `onStoreError` a second, because the store had failed. */
   readonly degraded: number;
@@ -67,11 +71,13 @@ export interface ProcessState {
   readonly limiters: readonly LimiterWaits[];
 }
 
+/** Counts decisions in this process, and writes the counts to the store once a second. Each decision calls it, so it must be cheap. */
 export interface Traffic {
   /** The span of time of the counts, ms. */
   readonly spanMs: number;
   /** The number of processes that have counted decisions. */
   readonly instances: number;
+  /** Whether the counts of keys are estimates. */
   readonly isSampled: boolean;
   /** The latency of the store over all processes. Null if no decision asked the store. */
   readonly latency: StoreLatency | null;
@@ -81,6 +87,7 @@ export interface Traffic {
   readonly processes: readonly ProcessState[];
 }
 
+/** The selection of counts. */
 export interface TrafficOptions extends NameFilter {
   /** The span of time, 1 to 60 seconds. Keys with few requests are averaged over up to 30 seconds. @default 5 */
   seconds?: number | undefined;

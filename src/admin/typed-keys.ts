@@ -22,6 +22,7 @@ export interface TypedKey {
   readonly entry: Network | string;
   /** The typed prefix length, or `undefined` for the limiter's. */
   readonly subnet: number | undefined;
+  /** The dimension of the key. */
   readonly dimension: string;
   /** Whether the text has the form in which views show hashed keys, and is not meant literally. */
   readonly isHash: boolean;
@@ -29,9 +30,11 @@ export interface TypedKey {
 
 /** The keys that a typed text stands for. */
 export interface Subject {
+  /** The typed text. */
   readonly given: string;
   /** The limiter's keys: one key, or all keys of a network's clients. */
   readonly keys: readonly string[];
+  /** The dimension of the keys. */
   readonly dimension: string;
 }
 
@@ -77,6 +80,7 @@ export function inItem<T>(index: number, use: () => T): T {
 
 /** An item of a list that is refused. */
 export interface Refused {
+  /** The reason, for people. */
   readonly error: string;
 }
 

@@ -8,14 +8,19 @@ import type { AdminWarning } from './scope.js';
 import type { ListedChange, State } from './state.js';
 import { cannot, changed, type Way, type Ways } from './undo-way.js';
 
+/** Options of `undo`. */
 export interface UndoOptions extends ChangeOptions {
   /** Whether only to check. @default false */
   dryRun?: boolean | undefined;
 }
 
+/** The result of `undo`. */
 export interface UndoResult {
+  /** The undone change. */
   readonly change: LoggedChange;
+  /** The change that undid it. */
   readonly action: Way['action'];
+  /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
 

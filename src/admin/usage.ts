@@ -9,6 +9,7 @@ const MAX_MEASURED = 200;
 
 /** The keys and the memory of one limiter. */
 export interface LimiterUsage {
+  /** The name of the limiter. */
   readonly name: Whose['name'];
   /** The number of states: one for each key and policy, and one for each ban. */
   readonly states: number;
@@ -19,6 +20,7 @@ export interface LimiterUsage {
   readonly bytes: number | null;
 }
 
+/** Options of `usage`. */
 export type UsageOptions = NameFilter & Pick<Search, 'count' | 'progress' | 'signal'>;
 
 interface Count {

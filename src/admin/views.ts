@@ -19,27 +19,34 @@ import { differing, doubtsOf, type AdminWarning, warnings } from './scope.js';
 import type { Search, State } from './state.js';
 import { wrongArgument } from './typed-keys.js';
 
+/** The limiters of one name. */
 export interface LimiterView {
+  /** The name of the limiter. */
   readonly name: string;
   /** The configurations. The most common one comes first. If there are several, processes differ. */
   readonly configurations: readonly Configuration[];
+  /** The traits of the policies. */
   readonly traits: LimiterTraits;
   /**
    * Whether the stores of all its processes count decisions: false if one has `counts: false`, so that counts of the limiter are not complete.
    * Null if no process is known, as in a database that another process uses.
    */
   readonly isCounted: boolean | null;
+  /** For limiters with overrides. */
   readonly overridden?: OverrideCounts;
 }
 
+/** The result of `limiters`. */
 export interface LimitersView {
   /** The stores of processes that publish their limiters. */
   readonly instances: readonly Instance[];
+  /** The limiters, by name. */
   readonly limiters: readonly LimiterView[];
   /** `UNKNOWN_SCOPE`, `DIFFERENT` and `UNREADABLE`. */
   readonly warnings: readonly AdminWarning[];
 }
 
+/** Options of `keys`. */
 export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'count' | 'progress' | 'signal'> {
   /** The limits of several limiters, by name, in place of `policies`. @default the published limits */
   limits?: Readonly<Record<string, GivenLimits>> | undefined;
@@ -51,6 +58,7 @@ export interface KeysOptions extends GivenLimits, NameFilter, Pick<Search, 'coun
   scan?: boolean | undefined;
 }
 
+/** Options of `limited`. */
 export type LimitedOptions = Omit<KeysOptions, 'kinds' | 'scan'>;
 
 /** Keys of a search, with facts about the search. */

@@ -83,6 +83,7 @@ export type Fallback<This, Args extends unknown[], Result> =
 /** A limited function, which returns a promise even if the original does not. */
 export interface RateLimitedFunction<This, Args extends unknown[], Result> {
   (this: This, ...args: Args): Promise<Result>;
+  /** The limiter that limits the function. */
   readonly limiter: Limiter;
 }
 

@@ -7,6 +7,7 @@ export interface JournalEntry extends ChangeNote {
   readonly action: 'ban' | 'unban' | 'import' | 'override' | 'remove' | 'reset' | 'configure';
   /** The owner text: the limiter's name and the key. The key is empty for changes of no particular key. */
   readonly who: string;
+  /** The count of keys. */
   readonly keys: number;
   /** The length of a ban or an override, ms. 0 without an end, and for all other actions. */
   readonly forMs: number;

@@ -24,7 +24,9 @@ export interface PublishedLimiter extends PublishedBans {
 
 /** The limiters of one instance of the store, as published. */
 export interface PublishedInstance {
+  /** The version of Headgate. */
   readonly version: string;
+  /** The name of the host. */
   readonly host: string;
   /** The number of the process on its host. */
   readonly pid: number;
@@ -36,6 +38,7 @@ export interface PublishedInstance {
   readonly hashed?: string;
   /** False if the store does not count decisions. Absent if it counts. */
   readonly counts?: false;
+  /** The limiters of the process. */
   readonly limiters: readonly PublishedLimiter[];
   /** The count of limiters that were left out because there are too many. */
   readonly more: number;

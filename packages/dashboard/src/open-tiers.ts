@@ -21,7 +21,7 @@ const isOfLimits = ({ action }: LoggedChange): boolean => (OF_LIMITS as readonly
  *
  * @param changes those of the key, and of all keys, the newest first
  */
-export function withOpenTiers(
+function withOpenTiers(
   views: readonly KeyView[],
   changes: readonly LoggedChange[],
   log: Log,

@@ -2,7 +2,9 @@ import { NO_NOTE } from '../../contract/change-note.js';
 import type { BanSource } from './ban-source.js';
 import { whoseState, type FoundKey, type Owner, type WhoseKey } from '../owners.js';
 
+/** A ban that is in force. */
 export interface BannedKey extends WhoseKey {
+  /** `banned`. */
   readonly kind: 'banned';
   /** The rest of the ban, ms. */
   readonly bannedForMs: number;

@@ -12,6 +12,7 @@ import { typedKey, wrongArgument, type KeyOptions } from '../typed-keys.js';
 export interface BanLineDefaults extends KeyOptions {
   /** The limiter of a line that names none. */
   readonly name?: string | undefined;
+  /** The length of a ban, ms. */
   readonly duration?: number | undefined;
 }
 

@@ -24,11 +24,13 @@ import { prepareReset, type ResetResult } from '../resets.js';
 import { doubtsOf, notNoted, subjectIn, warnings, type AdminWarning } from '../scope.js';
 import { typedKey, wrongArgument, type Subject } from '../typed-keys.js';
 
+/** Options of `ban`. */
 export interface BanKeyOptions extends KeyChangeOptions {
   /** Whether to ban even if no limiter is known to check for the ban. @default false */
   force?: boolean | undefined;
 }
 
+/** Options of `unban`. */
 export interface UnbanKeyOptions extends KeyChangeOptions, GivenLimits {
   /**
    * Whether to forget the key's charges, too, as `reset` does. Otherwise the charges stay, and a key that has spent its quota is denied
@@ -37,7 +39,9 @@ export interface UnbanKeyOptions extends KeyChangeOptions, GivenLimits {
   fresh?: boolean | undefined;
 }
 
+/** The result of `ban`. */
 export interface BanResult extends Subject, ChangeNote {
+  /** The name of the limiter. */
   readonly name: string;
   /** The length of the ban, ms. */
   readonly bannedForMs: number;
@@ -61,6 +65,7 @@ export interface UnbanResult extends Omit<ResetResult, 'policies' | 'charged'> {
   readonly policies?: readonly string[];
 }
 
+/** Options of `bans`. */
 export interface BansOptions extends NameFilter {
   /** `'never'`: on Redis, only the bans in the index, which may lack some. All other values search all keys. @default true */
   scan?: boolean | 'never' | undefined;

@@ -20,9 +20,11 @@ const BATCH_SIZE = 1000;
 
 /** A ban of `importBans`: a key as in `ban`, or the name, the key and the dimension of a banned key that `bans` returned. */
 export interface ImportedBan extends Partial<KeyOptions> {
+  /** The name of the limiter. */
   readonly name: string | Hash;
   /** The key, an address or a network. */
   readonly key: string | Hash;
+  /** The length of the ban. */
   readonly for: Duration;
   /** The operator of this ban. `null` without a reason for a ban by denials. @default the operator of the import */
   readonly by?: string | null | undefined;
@@ -30,6 +32,7 @@ export interface ImportedBan extends Partial<KeyOptions> {
   readonly reason?: string | null | undefined;
 }
 
+/** Options of `importBans`. */
 export interface ImportOptions extends ChangeOptions {
   /** Whether only to check and count. @default false */
   dryRun?: boolean | undefined;
@@ -37,11 +40,13 @@ export interface ImportOptions extends ChangeOptions {
   force?: boolean | undefined;
 }
 
+/** The result of `importBans`. */
 export interface ImportResult {
   /** The number of keys with a new or longer ban. */
   readonly banned: number;
   /** The number of keys that were banned for as long already. */
   readonly already: number;
+  /** Doubts about the changes. */
   readonly warnings: readonly AdminWarning[];
 }
 

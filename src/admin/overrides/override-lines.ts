@@ -6,6 +6,7 @@ import { wrongArgument } from '../typed-keys.js';
 
 /** Defaults for a line: the limiter's name, and the dimension of a key without one. */
 export interface OverrideLineDefaults {
+  /** The limiter of the keys. */
   readonly name: string;
   /** The dimension of the keys. @default 'key' */
   readonly dimension?: string | undefined;

@@ -15,6 +15,7 @@ import { checkKeys, subjectIn, unknownScope, type AdminWarning } from '../scope.
 import type { State } from '../state.js';
 import { soleKey, typedKey, wrongArgument, type KeyOptions } from '../typed-keys.js';
 
+/** One of several changes. */
 export interface OverrideWish extends Pick<KeyOptions, 'dimension'>, OverrideNote {
   /** The key, or `undefined` for all keys of the limiter. */
   readonly key: string | undefined;

@@ -56,9 +56,11 @@ export function decidingBy<T>(
   });
 }
 
+/** The overrides of a limiter. */
 export interface OverrideCounts {
   /** The number of keys with their own limits. */
   readonly keys: number;
+  /** The override of all keys, or `null`. */
   readonly all: OverrideChange | null;
 }
 

@@ -36,14 +36,18 @@ import type { Published } from '../published.js';
 import { notNoted, warnings, type AdminWarning } from '../scope.js';
 import { checkList, ItemError, inItem, refusalOf, type KeyOptions, type Refused } from '../typed-keys.js';
 
+/** Options of `override`. */
 export interface OverrideOptions extends KeyChangeOptions, Pick<OverrideNote, 'for' | 'until'> {}
 
+/** Options of `removeOverride`. */
 export interface RemoveOverrideOptions extends KeyChangeOptions, Pick<OverrideWish, 'unban'> {}
 
+/** Options of `overrideAll`. */
 export interface OverrideAllOptions extends NameOption, OverrideNote {}
 
 /** The result of a change of an override. */
 export interface OverrideResult {
+  /** The name of the limiter. */
   readonly name: string;
   /** The limiter's key. Absent for all keys. */
   readonly key?: string | undefined;
@@ -57,9 +61,11 @@ export interface OverrideResult {
   readonly stillBanned?: readonly BannedSince[];
   /** After a removal with `unban`: the keys whose bans have ended. */
   readonly unbanned?: readonly BannedSince[];
+  /** Doubts about the change. */
   readonly warnings: readonly AdminWarning[];
 }
 
+/** The effect of one of several changes. */
 export interface OverrideEffect {
   /** Whether the key has no override now, another one, or this one. */
   readonly effect: 'new' | 'changed' | 'same';
@@ -69,6 +75,7 @@ export interface OverrideEffect {
   readonly warnings: readonly AdminWarning[];
 }
 
+/** An override in force. */
 export type OverriddenKey = Whose & Override;
 
 /** The limiter of several changes, and the interpretation of their keys. */

@@ -77,7 +77,7 @@ function Coverage({ rows, at, checked, isCut, unjudged, unnamed }) {
 }
 
 /** The reason why a use may be more than the units of the last window. */
-export const SEGMENTED =
+const SEGMENTED =
   'The use of a sliding window includes its oldest segment, as the limiter counts it, so by default it is the use of up to a tenth more than the window: of the last 66 seconds for 1m.';
 
 /** @param {any} props */

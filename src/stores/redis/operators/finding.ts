@@ -2,6 +2,7 @@
 export interface Finding {
   /** `'error'`: limits do not apply, or not those of every policy. `'warning'`: limits may stop to apply. `'ok'`: the check passed. */
   readonly level: 'ok' | 'warning' | 'error';
+  /** The subject of the check. */
   readonly code:
     | 'connection'
     | 'version'
