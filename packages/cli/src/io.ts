@@ -100,6 +100,10 @@ export function warn(io: Io, warnings: readonly (Warning | AdminWarning)[]): voi
   }
 }
 
+/** The warnings of several changes, each message once: many keys of a file may have the same doubt. */
+export const warnOnce = (io: Io, warnings: readonly AdminWarning[]): void =>
+  warn(io, [...new Map(warnings.map((each) => [each.message, each])).values()]);
+
 /** Writes to standard error: an object for programs, or a text for people. */
 export function complain({ stderr, json }: Io, report: object, text: string): void {
   const written = withoutSecrets(

@@ -55,7 +55,7 @@ interface Typed {
   readonly zone: string | undefined;
 }
 
-/** Parses a moment. @returns undefined if the text is none */
+/** Parses a moment. @returns undefined if the text is not a moment */
 export function typedMoment(text: string): Typed | undefined {
   const found = TYPED.exec(text.trim());
   if (!found || (found[1] === undefined && found[4] === undefined)) return undefined;

@@ -40,9 +40,8 @@ interface Asked {
 export class KeyQuestions {
   readonly #admin: Admin;
   readonly #show: Show;
-  readonly #answers = new Answers<object>(ANSWERS_MS, new Turns(MAX_WAITING));
-
   readonly #tiers: SeenTiers;
+  readonly #answers = new Answers<object>(ANSWERS_MS, new Turns(MAX_WAITING));
 
   /** @param tiers the tiers that keys had lately */
   constructor(admin: Admin, show: Show, tiers = new SeenTiers()) {

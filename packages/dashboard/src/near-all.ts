@@ -8,9 +8,6 @@ import { isUnknown, type Searches } from './searches.js';
 const KEYS_PER_SECOND = 15;
 const FIRST_KEYS = 1_000;
 
-/** The steps of a search that cost as much as reading a key. A step without a key of Headgate has a cost, too. */
-const STEPS_PER_KEY = 1;
-
 /** The keys that are read before the searches of other visitors have their turn, and the most steps and the longest time for them, ms. */
 const SLICE_KEYS = 100;
 const SLICE_STEPS = 200;
@@ -91,7 +88,8 @@ class Round {
     } finally {
       clearTimeout(timer);
     }
-    const cost = this.search.checked + this.#pace.steps / STEPS_PER_KEY;
+    // A step without a key of Headgate costs about as much as reading a key.
+    const cost = this.search.checked + this.#pace.steps;
     const due = cost - this.#paid;
     this.#paid = cost;
     return due;

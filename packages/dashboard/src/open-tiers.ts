@@ -1,6 +1,7 @@
 import type { Admin, KeyView, LoggedChange, PastDenials } from 'headgate/admin';
+import { firstOf } from './first.js';
 
-const OF_LIMITS = ['override', 'remove'] as const;
+const OF_LIMITS: readonly string[] = ['override', 'remove'];
 
 /** The greatest age of a change for which a log can be asked, ms. */
 const MAX_AGE_MS = 366 * 24 * 60 * 60 * 1000;
@@ -13,7 +14,7 @@ type Log = Pick<Admin, 'log'>;
 
 type Denials = Pick<PastDenials, 'name' | 'dimension' | 'within' | 'last' | 'minutes'>;
 
-const isOfLimits = ({ action }: LoggedChange): boolean => (OF_LIMITS as readonly string[]).includes(action);
+const isOfLimits = ({ action }: LoggedChange): boolean => OF_LIMITS.includes(action);
 
 /**
  * Marks a tier as likely again if the key has no quota left in it, but the limits were changed within the window, or an override ended: the key
@@ -54,12 +55,9 @@ async function isRecent(change: LoggedChange, ms: number, log: Log): Promise<boo
 }
 
 /** Only the store knows the age of a change. The log has an age in whole milliseconds, and includes changes of this age. */
-async function isYounger({ id, name }: LoggedChange, ms: number, { log }: Log): Promise<boolean> {
+async function isYounger({ id }: LoggedChange, ms: number, { log }: Log): Promise<boolean> {
   const ageMs = Math.max(1, Math.min(MAX_AGE_MS, Math.ceil(ms) - 1));
-  const of = typeof name === 'string' ? { name } : {};
-  for await (const change of log({ ...of, actions: OF_LIMITS, since: `${ageMs}ms` }))
-    if (change.id === id) return true;
-  return false;
+  return (await firstOf(log({ id, since: `${ageMs}ms` }), 1)).length > 0;
 }
 
 /** The time of the last change of a limiter's limits before a denial: an override, its removal, or its end. */

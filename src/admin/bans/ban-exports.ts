@@ -1,7 +1,7 @@
 // The names of bans that headgate/admin exports.
 export type { BannedKey } from './ban-finds.js';
 export { banJson, readBanLine, type BanLineDefaults } from './ban-lines.js';
-export { banCauseOf, type KeyBan } from './ban-view.js';
+export type { KeyBan } from './ban-view.js';
 export type { BanKeyOptions, BanResult, BansOptions, UnbanKeyOptions, UnbanResult } from './bans.js';
 export {
   MAX_LOGGED_KEYS,

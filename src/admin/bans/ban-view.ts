@@ -1,7 +1,5 @@
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { BAN_TAG } from '../../stores/keys.js';
 import { cannotBan } from './ban-scope.js';
-import type { LoggedChange } from '../log.js';
 import type { Published } from '../published.js';
 import type { AdminWarning } from '../scope.js';
 import type { FoundKey, Owner, State } from '../state.js';
@@ -60,22 +58,4 @@ export function ofBanned(
   const comesBack = allowed !== false || retryAfterMs !== null;
   const wait = comesBack ? Math.max(bannedForMs, retryAfterMs ?? 0) : null;
   return { allowed: shadow, reason: 'banned', retryAfterMs: wait };
-}
-
-/**
- * The cause of a ban without an operator's note: `denied by policy` and their names, for a ban by denials that the log has.
- *
- * @param changes of the key, the newest first
- */
-export function banCauseOf(
-  view: KeyBan & Readonly<Record<'name' | 'key' | 'dimension', string>>,
-  changes: Iterable<LoggedChange>,
-): string | null {
-  if (view.bannedForMs === 0 || view.bannedBy !== null || view.banReason !== null) return null;
-  for (const { action, from, reason, undoneBy, name, key, dimension = DEFAULT_DIMENSION } of changes) {
-    const isOfView = name === view.name && key === view.key && dimension === view.dimension;
-    if (!isOfView || (action !== 'ban' && action !== 'unban') || undoneBy !== undefined) continue;
-    return action === 'ban' && from === 'denials' ? reason : null;
-  }
-  return null;
 }

@@ -148,12 +148,10 @@ function causeLines(processes: readonly ProcessState[], connectMs: number, wasDo
 function outageLine({ from, to, degraded }: Outage, isUp: boolean, io: Io): Line {
   const [start, end] = [clock(io, from), clock(io, to)].map((each) => each.slice(11, 16));
   // The present minute has not ended. Counts are by the minute, and the outage may have been shorter.
-  const isOpen = to > Date.now() && !isUp;
-  const when = isOpen
-    ? `since ${start}`
-    : to - from <= MINUTE_MS
-      ? `in the minute of ${start}`
-      : `between about ${start} and ${to > Date.now() ? 'now' : end}`;
+  const isPresent = to > Date.now();
+  let when = `between about ${start} and ${isPresent ? 'now' : end}`;
+  if (isPresent && !isUp) when = `since ${start}`;
+  else if (to - from <= MINUTE_MS) when = `in the minute of ${start}`;
   const message = `The store was down or late ${when} ${zoneOf(io, to)}: ${many(degraded, 'decision')} without it.`;
   return { level: 'warning', code: 'outages', message };
 }

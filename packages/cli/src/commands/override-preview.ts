@@ -1,7 +1,7 @@
 // `headgate override --dry-run`: the changes that the command would make.
 import { DEFAULT_DIMENSION, dimensionJson, type OverrideEffect, type OverrideWish } from 'headgate/admin';
 import { many, printable } from '../format.js';
-import { writeAnswer, type Io } from '../io.js';
+import { warnOnce, writeAnswer, type Io } from '../io.js';
 import { prefixOf } from '../keys.js';
 import { changeText } from './override-text.js';
 
@@ -12,6 +12,10 @@ export interface Preview {
 }
 
 export async function reportPreview(previews: readonly Preview[], name: string, io: Io): Promise<void> {
+  warnOnce(
+    io,
+    previews.flatMap(({ effect }) => effect.warnings),
+  );
   const documents = previews.map(({ wish, effect: { effect, before } }) => {
     const { key, dimension = DEFAULT_DIMENSION, change } = wish;
     const whose = key === undefined ? { all: true } : { key, ...dimensionJson(dimension) };

@@ -1,6 +1,6 @@
 import type { OverrideChange } from 'headgate';
 import {
-  type AdminWarning,
+  type Admin,
   type BannedSince,
   checkKey,
   DEFAULT_DIMENSION,
@@ -16,7 +16,7 @@ import {
 import { nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { orUsage, usageError } from '../errors.js';
 import { duration, many, printable } from '../format.js';
-import { readText, warn, writeAnswer, type Io } from '../io.js';
+import { readText, warn, warnOnce, writeAnswer, type Io } from '../io.js';
 import { prefixOf, showKey } from '../keys.js';
 import { withAdmin } from '../open.js';
 import { endOf, instant, left } from '../times.js';
@@ -109,17 +109,7 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
     const scope = { name, raw, ipv6Subnet };
     if (dryRun) {
       const effects = await admin.previewOverrides(wishes, scope);
-      const all = effects.map((effect, i): Preview => {
-        if (!('error' in effect)) return { wish: wishes[i]!, effect };
-        const { at } = wanted[i]!;
-        throw usageError(at === undefined ? effect.error : `${at}: ${effect.error}`);
-      });
-      warnOnce(
-        io,
-        all.flatMap(({ effect }) => effect.warnings),
-      );
-      await reportPreview(all, name, io);
-      return;
+      return reportPreview(previewsOf(effects, wishes, wanted), name, io);
     }
     const results = await admin.overrideMany(wishes, scope).catch((error: unknown) => {
       if (!(error instanceof ItemError)) throw error;
@@ -136,9 +126,17 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
   });
 }
 
-/** Many keys of a file may have the same doubt. */
-const warnOnce = (io: Io, doubts: readonly AdminWarning[]): void =>
-  warn(io, [...new Map(doubts.map((each) => [each.message, each])).values()]);
+/** The effect of each change. @throws CliError `USAGE` if a limiter would refuse one */
+const previewsOf = (
+  effects: Awaited<ReturnType<Admin['previewOverrides']>>,
+  wishes: readonly OverrideWish[],
+  wanted: readonly Wanted[],
+): Preview[] =>
+  effects.map((effect, i) => {
+    if (!('error' in effect)) return { wish: wishes[i]!, effect };
+    const { at } = wanted[i]!;
+    throw usageError(at === undefined ? effect.error : `${at}: ${effect.error}`);
+  });
 
 const inLine = (at: string | undefined, check: () => unknown): unknown =>
   orUsage(check, (message) => withoutPage(at === undefined ? message : `${at}: ${message}`));
