@@ -2,7 +2,7 @@
 // own output is thousands of lines before the end. The last line counts gates and tests.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -50,18 +50,25 @@ async function runGate(name) {
 function runTests(name, ...tier) {
   const start = performance.now();
   const directory = mkdtempSync(join(tmpdir(), 'headgate-check-'));
-  const status = run(process.execPath, [
-    ...['scripts/test.mjs', ...tier, '--each', '--forbid-only', '--forbid-pending'],
-    ...['--reporter', 'scripts/lib/reporter.cjs', '--reporter-option', `output=${directory}`],
-  ]);
+  const failedRuns = join(directory, 'failed-runs.txt');
+  const status = run(
+    process.execPath,
+    [
+      ...['scripts/test.mjs', ...tier, '--each', '--forbid-only', '--forbid-pending'],
+      ...['--reporter', 'scripts/lib/reporter.cjs', '--reporter-option', `output=${directory}`],
+    ],
+    { HEADGATE_FAILED_RUNS: failedRuns },
+  );
   const failedBefore = count.failed;
-  for (const file of readdirSync(directory)) {
+  for (const file of readdirSync(directory).filter((name) => name.endsWith('.json'))) {
     /** @type {{ stats: { passes: number, failures: number }, failures: { fullTitle: string, err: { stack?: string } }[] }} */
     const result = JSON.parse(readFileSync(join(directory, file), 'utf8'));
     count.passed += result.stats.passes;
     count.failed += result.stats.failures;
     failures.push(...result.failures.map(({ fullTitle, err }) => `FAIL ${fullTitle}\n${err.stack ?? ''}`));
   }
+  if (count.failed === failedBefore && existsSync(failedRuns))
+    failures.push(readFileSync(failedRuns, 'utf8'));
   rmSync(directory, { recursive: true });
   console.log(`${name} took ${Math.round((performance.now() - start) / 1000)} s`);
   // No test failed, but there is another reason: a file does not load, or there is a leak.
@@ -75,4 +82,5 @@ function runTests(name, ...tier) {
 function report(passed, name) {
   count[passed ? 'passed' : 'failed'] += 1;
   console.log(`${passed ? 'ok  ' : 'FAIL'} ${name}`);
+  if (!passed) failures.push(`FAIL ${name}`);
 }
