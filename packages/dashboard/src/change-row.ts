@@ -36,3 +36,15 @@ export const importedRows = (imported: readonly ImportedKey[], show: Show): Impo
   imported.flatMap(({ key, dimension, forMs }) =>
     key === undefined ? [] : [{ key: show(key), ...(dimension !== undefined && { dimension }), forMs }],
   );
+
+/** The first changes, in which the overrides that one operator made for one reason count as one. */
+export function latestOf(changes: readonly LoggedChange[], most: number): readonly LoggedChange[] {
+  let count = 0;
+  const end = changes.findIndex(({ action, name, by, reason }, i) => {
+    const before = changes[i - 1];
+    const isNext =
+      before?.action === action && before.name === name && before.by === by && before.reason === reason;
+    return !(isNext && (action === 'override' || action === 'remove')) && ++count > most;
+  });
+  return end < 0 ? changes : changes.slice(0, end);
+}

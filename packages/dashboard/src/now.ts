@@ -10,7 +10,7 @@ import {
   type Traffic,
 } from 'headgate/admin';
 import { Cached } from './cached.js';
-import { changeRow, FIRST_KEYS, type ChangeRow } from './change-row.js';
+import { changeRow, FIRST_KEYS, latestOf, type ChangeRow } from './change-row.js';
 import { firstOf } from './first.js';
 import type { Show } from './hidden.js';
 import { Ends, type DeniedKey } from './ends.js';
@@ -32,8 +32,12 @@ const CHANGES_MS = 4_000;
 /** The age of the names in which a name that is unknown is looked for again, ms. */
 const UNKNOWN_MS = 1_000;
 
-/** The latest changes beside the limiters. */
+/** The latest changes beside the limiters, of which one may be an import of many overrides, and the changes that are read for them. */
 const LATEST = 12;
+const READ = 120;
+
+/** The changes after which a key may no longer be near its limit. */
+const OF_CHARGES: readonly ChangeRow['action'][] = ['reset', 'override', 'remove'];
 
 /** The most keys of a limiter that `traffic` reports. */
 const KEYS = 20;
@@ -73,7 +77,9 @@ export class Now {
     this.#loss = new Cached(LIMITERS_MS, () => admin.loss().catch(() => null), now);
     this.#memory = new Cached(MEMORY_MS, () => admin.memory(), now);
     const latest = async (): Promise<ChangeRow[]> =>
-      (await firstOf(admin.log({ withKeys: FIRST_KEYS }), LATEST)).map((change) => changeRow(change, show));
+      latestOf(await firstOf(admin.log({ withKeys: FIRST_KEYS }), READ), LATEST).map((change) =>
+        changeRow(change, show),
+      );
     this.#changes = new Cached(CHANGES_MS, latest, now);
   }
 
@@ -164,6 +170,12 @@ export class Now {
     if (tier === undefined || Object.keys(tiers).length === 0) return { name };
     if (tier === '') return policies.length > 0 ? { name, policies } : { name };
     return Object.hasOwn(tiers, tier) ? { name, tier } : refuse('tier: the limiter has no such tier.', 404);
+  }
+
+  /** The newest change of charges or limits, by whatever tool, as far as the last state has it. */
+  get newestChange(): string | undefined {
+    const changes = (this.#last['changes'] ?? []) as readonly ChangeRow[];
+    return changes.find(({ action }) => OF_CHARGES.includes(action))?.id;
   }
 
   /** Makes the next reading show a change that was made just now. */

@@ -71,6 +71,8 @@ export class Reads {
   readonly #spans: Readonly<Record<(typeof SPANS)[number], Cached<object>>>;
   readonly #near: Near;
   readonly #nearAll: NearAll;
+  /** The newest change that the keys near a limit show. */
+  #newest: string | undefined;
   readonly #searches: Searches;
   readonly #origins: BanOrigins;
   readonly #questions: KeyQuestions;
@@ -211,6 +213,9 @@ export class Reads {
 
   /** The keys of all limiters that have used 80 % of a limit. */
   nearAll(): Promise<NearOfAll> {
+    const newest = this.#now.newestChange;
+    if (newest !== this.#newest) this.#nearAll.expire();
+    this.#newest = newest;
     return this.#nearAll.read();
   }
 

@@ -7,6 +7,8 @@ import { clients, freshPrefix } from '../../../test/support/stores.js';
 import { showing } from '../src/hidden.js';
 import { NearAll } from '../src/near-all.js';
 import { NearRows } from '../src/near-rows.js';
+import { Now } from '../src/now.js';
+import { Reads } from '../src/reads.js';
 import { Searches } from '../src/searches.js';
 
 describe('keys of all limiters near their limit', () => {
@@ -262,6 +264,31 @@ describe('keys of all limiters near their limit', () => {
     near.expire();
     expect(await read(0)).to.deep.equal(['plan 9 of 10']);
     await close();
+  });
+
+  it('are judged again after a change on the command line, which only the log shows', async () => {
+    const store = memoryStore();
+    const admin = createAdmin(store);
+    const options = { name: 'api', policies: '10/1d', ban: {} } as const;
+    const limiter = createLimiter({ store, ...options });
+    for (const key of ['ada', 'eve']) await limiter.consume(key, { cost: 9 });
+    let time = now();
+    const screen = new Now(admin, shown, () => time);
+    const reads = new Reads(admin, screen, shown);
+    const read = async () => {
+      Date.now = () => (time += 5_001);
+      await screen.read();
+      return (await reads.nearAll()).rows.map(({ key }) => key);
+    };
+    expect(await read()).to.have.members(['ada', 'eve']);
+    const before = screen.newestChange;
+    await admin.ban('mallory', '1h', { name: 'api', by: 'ops', reason: 'no charge changes' });
+    await read();
+    expect(screen.newestChange).to.equal(before);
+    await admin.reset('ada', { name: 'api', by: 'ops', reason: 'paid' });
+    expect(await read()).to.deep.equal(['eve']);
+    expect(screen.newestChange).to.not.equal(before);
+    await limiter.close();
   });
 
   it('are kept in a bounded number, those that are soon full', () => {

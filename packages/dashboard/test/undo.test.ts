@@ -1,6 +1,6 @@
 // The changes for which the page offers an undo.
 import { expect } from 'chai';
-import { canUndo, restoredText } from '../src/page/undo.js';
+import { canUndo, grouped, restoredText } from '../src/page/undo.js';
 
 const NOW = 1_000_000;
 const HOUR = 3_600_000;
@@ -59,5 +59,40 @@ describe('the dialog of an undo', () => {
     expect(text('import', { keys: 2 })).to.equal(
       'Ends the imported bans of 2 keys, or restores the bans that they had before',
     );
+  });
+});
+
+describe('the overrides of one import, in the log of the page', () => {
+  const note = { by: 'ada', reason: 'launch' };
+  const keysOf = (rows: ReturnType<typeof row>[]) =>
+    grouped(rows).map(({ members = [] }) => members.map(({ key }: { key: string }) => key));
+
+  it('are one row', () => {
+    const rows = ['a', 'b', 'c', 'd'].map((key) => row('override', { ...note, key }));
+    const [group] = grouped(rows);
+    expect(group).to.include({ keys: 4, by: 'ada', reason: 'launch' });
+    expect(group.imported).to.have.length(3);
+    expect(group.undoneBy).to.equal(undefined);
+    expect(keysOf(rows)).to.deep.equal([['a', 'b', 'c', 'd']]);
+  });
+
+  it('are apart from changes of others, of all keys, of another time, of another kind, and from their undo', () => {
+    const first = row('override', { ...note, key: 'a' });
+    for (const fields of [
+      { by: 'grace' },
+      { reason: 'other' },
+      { name: 'web' },
+      { key: undefined },
+      { at: NOW - 5000 },
+      { undoes: '1' },
+    ])
+      expect(keysOf([first, row('override', { ...note, key: 'b', ...fields })])).to.deep.equal([[], []]);
+    const bans = ['a', 'b'].map((key) => row('ban', { ...note, key }));
+    expect(keysOf(bans)).to.deep.equal([[], []]);
+  });
+
+  it('are undone if all are', () => {
+    const rows = ['a', 'b'].map((key) => row('override', { ...note, key, undoneBy: `${key} undone` }));
+    expect(grouped(rows)[0].undoneBy).to.equal('a undone');
   });
 });

@@ -114,7 +114,7 @@ export function Keys({ rows, row, overrides }) {
               ${key.policy || key.reason ? html`<${Cause} of=${key} />${typeof key.retryAfterMs === 'number' ? html`<div class="quiet">${endOf(key)}</div>` : ''}` : html`<${Bar} share=${(key.admitted + key.denied) / most} label="share of the busiest key" />`}
             </td>
             <td class="acts">
-              ${key.bannedForMs > 0 ? html`<${Act} label="Unban" change=${withAction('unban', subject)} />` : row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${subject && { action: 'ban', ...subject, for: '2h' }} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(...asOf(row, subject, { ...key, override: overrideOf(key, overrides) }), 2, key.tier)} />`}<${Act}
+              ${key.bannedForMs > 0 ? html`<${Act} label="Unban" change=${withAction('unban', subject)} />` : row.bansBy.includes(key.dimension ?? 'key') && html`<${Act} label="Ban" kind="danger" change=${withAction('ban', subject)} />`}${row.overridden !== null && html`<${Act} label="Limits" title="Other limits for this key" change=${subject && multiplied(...asOf(row, subject, { ...key, override: overrideOf(key, overrides) }), 2, key.tier)} />`}<${Act}
                 label="Reset"
                 change=${withAction('reset', subject)}
               />

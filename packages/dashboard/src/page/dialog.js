@@ -66,6 +66,9 @@ const LENGTHS = /** @type {Record<string, string[]>} */ ({
   import: ['', '2h', '1d', '7d'],
 });
 
+/** The length of a ban or an override before an operator has chosen one. */
+const DEFAULT_LENGTH = '2h';
+
 const HINTS = /** @type {Record<string, string>} */ ({
   bans: 'Lines of an export, or a key in each line. No ban becomes shorter.',
   overrides: 'Lines of an export, or a key and its limits in each line. They are stored in your name.',
@@ -103,7 +106,7 @@ function Length({ change, update }) {
 }
 
 /** The last chosen duration of each kind of change. A change whose button names a duration keeps its own. @type {Record<string, string | undefined>} */
-const lastLengths = {};
+const lastLengths = { ban: DEFAULT_LENGTH, override: DEFAULT_LENGTH };
 
 /** @param {any} change */
 const withLastLength = (change) =>

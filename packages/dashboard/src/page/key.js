@@ -202,7 +202,7 @@ function Network({ of, parts }) {
         html`<article class="answer">
           <header><h3>${printable(name)}</h3></header>
           <div class="acts">
-            <${Act} label="Ban" kind="danger" change=${{ action: 'ban', name, key: of, for: '2h' }} />
+            <${Act} label="Ban" kind="danger" change=${{ action: 'ban', name, key: of }} />
             <${Act} label="Unban" change=${{ action: 'unban', name, key: of }} />
             <${Act} label="Reset" change=${{ action: 'reset', name, key: of }} />
           </div>
@@ -267,7 +267,7 @@ function Acts({ row, subject, tier, bannedForMs, override, places, left, shared,
   const limits = (/** @type {number} */ factor) =>
     multiplied(...asOf(row, subject, { override, bannedForMs }), factor, tier ?? '');
   return html`<div class="acts">
-    ${isFirst && (bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject, for: '2h' }} />`)}
+    ${isFirst && (bannedForMs > 0 || row?.bansBy.includes(subject.dimension ?? 'key')) && (bannedForMs > 0 ? html`<${Act} label="Unban" change=${{ action: 'unban', ...subject }} />` : html`<${Act} label="Ban" kind="danger" change=${{ action: 'ban', ...subject }} />`)}
     ${row && row.overridden !== null && html`${isFirst && override && !override.all ? html`<${Act} label="End override" change=${{ action: 'remove', ...subject }} />` : ''}<${Act} label="Limits × 2" change=${limits(2)} /><${Act} label="× ½" change=${limits(0.5)} /><${Act} label="× 10" change=${limits(10)} />`}
     ${isFirst && html`<${Act} label="Reset" change=${{ action: 'reset', ...subject, ...(places.length > 1 && { places }), left, shared }} />`}
   </div>`;

@@ -4,7 +4,8 @@ import { shellWord } from './command.js';
 import { Failure } from './outage.js';
 import { authorOf, Command, effectOf, Subject, Time, Undo, undoText, useFold, verbOf } from './parts.js';
 import { get, useAnswer, useApp } from './state.js';
-import { count, keyText, printable, shortened } from './text.js';
+import { keyText, many, printable, shortened } from './text.js';
+import { grouped } from './undo.js';
 
 const AGES = /** @type {Record<string, string>} */ ({
   '1h': 'last hour',
@@ -42,7 +43,8 @@ export function LogScreen() {
       !(isByHand && (row.from === 'denials' || row.action === 'configure')) &&
       (needle === '' || matches(row)),
   );
-  const folded = useFold(shown, 8);
+  const groups = grouped(shown);
+  const folded = useFold(groups, 8);
   const words = [
     'headgate',
     'log',
@@ -119,7 +121,7 @@ export function LogScreen() {
             ${folded.more}`
     }
     <p class="quiet">
-      ${answer.value ? `${count(shown.length)} changes` : 'Unknown changes'}${isCut ? ', and older ones, which are not shown' : ''}.
+      ${answer.value ? `${many(groups.length, 'change')}` : 'Unknown changes'}${isCut ? ', and older ones, which are not shown' : ''}.
       The same on the command line:
     </p>
     <${Command} text=${words.map(shellWord).join(' ')} label="The same on the command line" />

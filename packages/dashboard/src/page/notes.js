@@ -1,6 +1,6 @@
 // Notes: the results of the last changes, with their undo. One is open at a time, so that the buttons of the page stay free.
 import { html, useEffect, useRef } from './lib.js';
-import { Command } from './parts.js';
+import { Command, MAX_RESTORED } from './parts.js';
 import { app, changed, openChange, useApp } from './state.js';
 import { keyText, many, printable } from './text.js';
 import { restoredText } from './undo.js';
@@ -40,9 +40,6 @@ export function forgetUndone(ids) {
     if (note.entries.length > 0 && note.entries.every((/** @type {string} */ id) => ids.includes(id)))
       closeNote(note);
 }
-
-/** The most restored states that the dialog of an undo names. */
-const MAX_RESTORED = 5;
 
 /** The states that an undo restores, as far as the latest changes are known. @param {string[]} ids @param {any[]} rows */
 function restoredBy(ids, rows) {

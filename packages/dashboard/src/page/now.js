@@ -20,6 +20,7 @@ import { PastOutages } from './outage.js';
 import { get, useAnswer, useApp } from './state.js';
 import { Transfer } from './transfer.js';
 import { bytes, causeText, count, many, percent, printable, rate, span } from './text.js';
+import { grouped } from './undo.js';
 
 const MORE = 100;
 
@@ -248,9 +249,12 @@ function Memory({ server: { server, usedBytes, maxBytes, ownBytes, fullInMs } })
   </section>`;
 }
 
+/** The most changes beside the limiters. */
+const LATEST = 12;
+
 /** @param {any} props */
 function Latest({ rows, isUnknown, loss }) {
-  const { shown, more } = useFold(rows, 4);
+  const { shown, more } = useFold(grouped(rows).slice(0, LATEST), 4);
   return html`<aside aria-labelledby="latest">
     <div class="head">
       <h2 id="latest">Latest changes</h2>

@@ -150,7 +150,11 @@ export const verbOf = (row) => VERBS[row.action];
 export const undoText = (row) => (row.undoes ? ' (an undo)' : '');
 
 /** The values before and after. @param {any} row */
-export function effectOf({ action, before, after, forMs }) {
+export function effectOf({ action, before, after, forMs, members }) {
+  if (members) {
+    const [first, ...others] = new Set(members.map(effectOf));
+    return others.length > 0 ? 'other limits for each' : first;
+  }
   if (action === 'ban' || action === 'import') return forMs > 0 ? `for ${span(forMs)}` : '';
   if (action === 'unban') return before ? `${span(before)} early` : '';
   if (action === 'reset') return '';
@@ -176,20 +180,29 @@ function configured(before, after) {
   return printable(texts.join('; ')) || 'other options';
 }
 
+/** The most restored states that the dialog of an undo names. */
+export const MAX_RESTORED = 5;
+
 /** The button that undoes a logged change. @param {any} props */
 export function Undo({ row, rows }) {
   if (row.undoneBy !== undefined) return html`<span class="quiet">undone</span>`;
-  if (!app.me || !canUndo(row, rows)) return null;
-  const what = `${verbOf(row)} ${row.keys === 1 ? keyText(row.key) : `${row.keys} keys`}${undoText(row)}`;
+  const undoable = (row.members ?? [row]).filter((/** @type {any} */ each) => canUndo(each, rows));
+  if (!app.me || undoable.length === 0) return null;
+  const restored = undoable.slice(0, MAX_RESTORED).map((/** @type {any} */ each) => {
+    const text = restoredText(each);
+    return text && row.members ? `${keyText(each.key)}: ${text}` : text;
+  });
+  if (undoable.length > MAX_RESTORED) restored.push(`and ${count(undoable.length - MAX_RESTORED)} more`);
+  const what = `${verbOf(row)} ${row.keys === 1 ? keyText(row.key) : many(row.keys, 'key')}${undoText(row)}`;
   return html`<button
     type="button"
     class="small ghost"
     onClick=${() =>
       openChange({
         action: 'undo',
-        ids: [row.id],
+        ids: undoable.map((/** @type {any} */ { id }) => id),
         what,
-        restored: [restoredText(row)].filter(Boolean),
+        restored: restored.filter(Boolean),
         reason: row.reason ? `undo: ${row.reason}` : '',
       })}
   >
@@ -202,22 +215,24 @@ export function Subject({ row }) {
   if (row.keys === 0) return html`<code>${keyText(row.name)}</code>`;
   if (row.keys === 1 && row.action !== 'import')
     return html`<${Key} of=${row.key} dimension=${row.dimension} />`;
-  if (row.action === 'import') return html`<${ImportedKeys} row=${row} />`;
+  if (row.action === 'import' || row.members) return html`<${ImportedKeys} row=${row} />`;
   if (row.network === undefined) return html`<code>${many(row.keys, 'key')}</code>`;
   return html`<${Key} of=${row.network} />`;
 }
 
 /** The first keys of an import, and on request all. @param {any} props */
-function ImportedKeys({ row: { id, keys, imported } }) {
+function ImportedKeys({ row: { id, keys, imported, members } }) {
   const [all, setAll] = useState(/** @type {any} */ (undefined));
   if (!imported)
     return html`<code>${many(keys, 'key')}</code> <span class="quiet">too many for the log to name</span>`;
   const left = keys - imported.length;
   const read = () =>
-    get(`api/imported?id=${encodeURIComponent(id)}`).then(
-      (answer) => setAll(answer.keys),
-      (error) => setAll(error.message),
-    );
+    members
+      ? setAll(members)
+      : get(`api/imported?id=${encodeURIComponent(id)}`).then(
+          (answer) => setAll(answer.keys),
+          (error) => setAll(error.message),
+        );
   const shown = Array.isArray(all) ? all : imported;
   return html`<span class="imported"
     ><b>${many(keys, 'key')}</b>${': '}

@@ -178,7 +178,7 @@ export function asOf(row, subject, { override, bannedForMs = 0 }) {
 export function multiplied(row, subject, factor, tier) {
   const plan = { ...planOf(row, subject, tier), factor };
   if (plan.sets.length === 0) return undefined;
-  return { action: 'override', ...subject, change: changeOf(plan), for: '1d', plan };
+  return { action: 'override', ...subject, change: changeOf(plan), plan };
 }
 
 /** The window in a policy's text. @param {string} [text] */

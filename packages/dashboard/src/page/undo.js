@@ -36,6 +36,42 @@ export function canUndo(row, rows, now = Date.now()) {
   );
 }
 
+/** The longest time between two changes of one import, ms. */
+const SAME_MS = 2000;
+
+/** Whether a change and the one before it are of one import, or of its undo. @param {any} row @param {any} last */
+const isOfSame = (row, last) =>
+  OF_OVERRIDES.includes(row.action) &&
+  row.key !== undefined &&
+  last.key !== undefined &&
+  ['action', 'name', 'by', 'reason', 'from'].every((field) => row[field] === last[field]) &&
+  (row.undoes === undefined) === (last.undoes === undefined) &&
+  Math.abs(row.at - last.at) <= SAME_MS;
+
+/**
+ * The rows of the log, in which the overrides of one import are one row with its `members`.
+ *
+ * @param {any[]} rows @returns {any[]}
+ */
+export function grouped(rows) {
+  /** @type {any[][]} */
+  const groups = [];
+  for (const row of rows) {
+    const group = groups.at(-1);
+    if (group && isOfSame(row, group.at(-1))) group.push(row);
+    else groups.push([row]);
+  }
+  return groups.map((members) => {
+    const [newest] = members;
+    if (members.length === 1) return newest;
+    const keys = members.length;
+    return {
+      ...{ ...newest, members, keys, imported: members.slice(0, 3) },
+      undoneBy: members.every(({ undoneBy }) => undoneBy !== undefined) ? newest.undoneBy : undefined,
+    };
+  });
+}
+
 /** The limits of an override, or those without one. @param {any} change */
 const limitsIn = (change) => limitsText(change) || 'the configured limits';
 

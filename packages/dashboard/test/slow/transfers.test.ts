@@ -94,6 +94,27 @@ describe('export and import on the page', function () {
     expect(problems).to.deep.equal([]);
   });
 
+  it('shows the overrides of an import as one change, with one undo', async () => {
+    const { page, problems } = await openRow();
+    await row(page).getByRole('button', { name: 'Import overrides' }).click();
+    const lines = Array.from({ length: 30 }, (_, i) => `customer:${i} 9/1m`);
+    await dialog(page).getByLabel('or its lines').fill(lines.join('\n'));
+    await dialog(page).getByText('30 new', { exact: true }).waitFor();
+    await dialog(page).getByLabel('Reason').fill('INC-8');
+    await dialog(page).getByRole('button', { name: 'Import', exact: true }).click();
+    const change = page.locator('.changes li', { hasText: 'INC-8' });
+    await change.getByText('30 keys').waitFor();
+    expect(await change.count()).to.equal(1);
+    await change.getByRole('button', { name: 'and 27 more' }).click();
+    expect(await change.locator('code').count()).to.equal(30);
+    await change.getByRole('button', { name: 'Undo' }).click();
+    await dialog(page).getByText('and 25 more').waitFor();
+    await dialog(page).getByRole('button', { name: 'Undo', exact: true }).click();
+    await change.getByText('undone').waitFor();
+    expect(await api.overrideOf('customer:7')).to.equal(undefined);
+    expect(problems).to.deep.equal([]);
+  });
+
   it('shows the effect of each line of a file, imports the lines, and undoes the import', async () => {
     await api.ban('eve', '1h', { by: 'grace', reason: 'first' });
     const { page, problems } = await openRow();
