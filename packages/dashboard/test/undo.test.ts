@@ -64,12 +64,18 @@ describe('the dialog of an undo', () => {
 
 describe('the overrides of one import, in the log of the page', () => {
   const note = { by: 'ada', reason: 'launch' };
+  interface Group {
+    readonly members?: readonly { readonly key: string }[];
+    readonly imported?: readonly object[];
+    readonly undoneBy?: string;
+  }
+  const groupsIn = (rows: ReturnType<typeof row>[]) => grouped(rows) as Group[];
   const keysOf = (rows: ReturnType<typeof row>[]) =>
-    grouped(rows).map(({ members = [] }) => members.map(({ key }: { key: string }) => key));
+    groupsIn(rows).map(({ members = [] }) => members.map(({ key }) => key));
 
   it('are one row', () => {
     const rows = ['a', 'b', 'c', 'd'].map((key) => row('override', { ...note, key }));
-    const [group] = grouped(rows);
+    const group = groupsIn(rows)[0]!;
     expect(group).to.include({ keys: 4, by: 'ada', reason: 'launch' });
     expect(group.imported).to.have.length(3);
     expect(group.undoneBy).to.equal(undefined);
@@ -93,6 +99,6 @@ describe('the overrides of one import, in the log of the page', () => {
 
   it('are undone if all are', () => {
     const rows = ['a', 'b'].map((key) => row('override', { ...note, key, undoneBy: `${key} undone` }));
-    expect(grouped(rows)[0].undoneBy).to.equal('a undone');
+    expect(groupsIn(rows)[0]!.undoneBy).to.equal('a undone');
   });
 });
