@@ -21,13 +21,13 @@ import { coded, hasDoneNothing } from '../stores/store-error.js';
 export interface Account extends Pick<Store, 'adjust' | 'lease'> {
   /** @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
   checkCost(cost: unknown, set: PolicySet): Cost;
+  /** Receives each subject after a return of units or slots. */
+  wake(subject: Subject): void;
 }
 
-interface AccountParts extends Pick<Account, 'checkCost'> {
+interface AccountParts extends Pick<Account, 'checkCost' | 'wake'> {
   readonly store: Store;
   readonly slots: ProcessSlots;
-  /** Receives each subject after a return of units or slots. */
-  readonly wake: (subject: Subject) => void;
   /** Returns the set by which a charge by another set is changed now. */
   readonly setOf: (set: PolicySet) => PolicySet;
 }
@@ -35,11 +35,8 @@ interface AccountParts extends Pick<Account, 'checkCost'> {
 export function accountOf({ store, slots, wake, checkCost, setOf }: AccountParts): Account {
   return {
     checkCost,
-    adjust: async (change) => {
-      const reply = await store.adjust({ ...change, set: setOf(change.set) });
-      if (change.units.some((units) => units < 0)) wake(change);
-      return reply;
-    },
+    wake,
+    adjust: async (change) => store.adjust({ ...change, set: setOf(change.set) }),
     lease: async (change) => {
       const held = await slots.change(store, change);
       if (change.action === 'release') wake(change);
@@ -148,8 +145,13 @@ export class Charge {
     const units = this.#wanted(actual, before);
     const less = units.map((own, i) => Math.max(0, before[i]! - own));
     const more = units.map((own, i) => Math.max(0, own - before[i]!));
-    if (less.some(isSome)) await this.#giveBack(less, isAutomatic);
-    if (more.some(isSome)) await this.#add(more);
+    try {
+      if (less.some(isSome)) await this.#giveBack(less, isAutomatic);
+      if (more.some(isSome)) await this.#add(more);
+    } finally {
+      // Only after the last step, so that a waiting request is decided by the whole change.
+      if (less.some(isSome)) this.#account.wake(this.#query);
+    }
   }
 
   async #add(asked: readonly number[]): Promise<void> {

@@ -27,8 +27,9 @@ export class Operations {
     const subject = this.#chargedTo(key, live ? await live.refresh(key, set) : set);
     const costs = scope.costs(cost, subject.set);
     const units = subject.set.policies.map((_, i) => 0 - costAt(costs, i));
-    if (costs.cost > 0 && units.length > 0)
-      await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
+    if (costs.cost === 0 || units.length === 0) return;
+    await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
+    this.#account.wake(subject);
   }
 
   async reset(key: Key, options: TierOption): Promise<void> {

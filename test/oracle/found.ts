@@ -10,6 +10,7 @@ const limiter = {
   ...{ refunds: false, onStoreError: 'throw' },
 };
 
+const log = { name: 'log', by: 'key', algorithm: 'sliding-log', limit: 1, window: 1200 } as const;
 const bucket = { name: 'bucket', by: 'key', algorithm: 'gcra', window: 12_000, burst: 1 } as const;
 const other = { name: 'other', by: 'key', algorithm: 'concurrency', limit: 1, window: 1200 } as const;
 const pro = [other, { ...bucket, limit: 5, thresholds: [0.5] }];
@@ -27,6 +28,17 @@ export const found: Readonly<Record<string, Site>> = {
       { ...step, kind: 'cancel' },
       { ...step, kind: 'settle' },
       { ...step, kind: 'usage', tier: 1 },
+    ],
+  },
+  // The refund of a settled request is two steps of the store. A request that waits was admitted between them.
+  'a request in line at the refund of a settled one': {
+    limiters: [{ ...limiter, policies: [log], tiers: { pro: [{ ...log, limit: 3 }] } }],
+    row: new Set(),
+    steps: [
+      step,
+      { ...step, kind: 'settle', cost: 3 },
+      { ...step, kind: 'wait', tier: 1 },
+      { ...step, kind: 'refund' },
     ],
   },
 };

@@ -39,6 +39,30 @@ export function describeWaitReturns(
       });
     }
 
+    it('is decided after all of a refund, also of units that were charged in several steps', async () => {
+      const [here] = limiters(QUOTA);
+      const running = await here.consume('k', { cost: 4 });
+      await running.settle(10);
+      const wait = here.wait('k', { timeout: '20s' });
+      await here.peek('other');
+      await running.refund();
+      expect((await wait).remaining).to.equal(9);
+    });
+
+    it('is decided after all of a settlement, which takes units of one policy back and charges another', async () => {
+      const [here] = limiters({
+        policies: [
+          { ...QUOTA, name: 'requests' },
+          { ...QUOTA, name: 'tokens' },
+        ],
+      });
+      const running = await here.consume('k', { cost: { requests: 10, tokens: 1 } });
+      const wait = here.wait('k', { timeout: '20s' });
+      await here.peek('other');
+      await running.settle({ requests: 1, tokens: 5 });
+      expect((await wait).policies.map(({ remaining }) => remaining)).to.deep.equal([8, 4]);
+    });
+
     it('ends at its timeout without a refund, and charges nothing; a cost above the capacity ends at once', async () => {
       const [here] = limiters(QUOTA);
       await here.consume('k', { cost: 10 });

@@ -47,7 +47,7 @@ describe('the process', function () {
       `headgate unban nobody --name nope --prefix ${prefix} 2> >(exec <&-); echo $?`,
     );
     expect(stdout).to.equal(
-      'There was no ban of nobody in nope, so nothing was changed. `headgate list --banned` lists the banned keys.\n0\n',
+      'There was no ban of nobody in nope, so nothing was changed. `headgate list --banned` lists the banned keys.\n5\n',
     );
   });
 
