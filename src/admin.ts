@@ -18,7 +18,13 @@ export type { OtherDenial } from './admin/denied-now.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
 export { CHANGE_ACTIONS, type ImportedKey, type LoggedChange, type LogOptions } from './admin/log.js';
 export { kindOfHash, type Hash, type Whose, type WhoseKey } from './admin/owners.js';
-export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
+export {
+  dimensionsOfPolicies,
+  silentMs,
+  type Configuration,
+  type Instance,
+  type LimiterTraits,
+} from './admin/published.js';
 export type { KeyQueueView, QueuesView } from './admin/queues.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';

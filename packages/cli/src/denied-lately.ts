@@ -8,6 +8,7 @@ import {
 import { printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
 import { causeText, showKey } from './keys.js';
+import { optional } from './optional.js';
 
 interface DeniedKey extends KeyRates {
   readonly name: string;
@@ -29,9 +30,9 @@ export class DeniedLately {
     this.#keys = new Map(keys.map((each) => [idOf(each), each]));
   }
 
-  static async read(admin: Admin, name: string | undefined): Promise<DeniedLately> {
-    // A user without permission for the counts still gets the list.
-    const traffic = await admin.traffic({ name, seconds: SPAN_S, keys: KEYS }).catch(() => undefined);
+  static async read(admin: Admin, name: string | undefined, io: Io): Promise<DeniedLately> {
+    const counted = admin.traffic({ name, seconds: SPAN_S, keys: KEYS });
+    const traffic = await optional(counted, 'the counts of denials', io);
     const keys = (traffic?.limiters ?? []).flatMap((limiter) =>
       limiter.keys.map((each) => ({ ...each, name: limiter.name })),
     );

@@ -3,6 +3,7 @@ import { type Admin, type KeyQueueView, type ProcessQueue, type SlotUse, textOrH
 import { count, duration, many, printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
 import { showKey, showText } from './keys.js';
+import { optional } from './optional.js';
 
 const processText = ({ host, pid }: ProcessQueue): string => `${printable(host)} ${pid}`;
 
@@ -38,8 +39,7 @@ const COLUMNS: Table<KeyQueueView> = {
 
 /** Writes the waiting requests and the slots in use, by key and process, if there are any. */
 export async function writeQueues(admin: Admin, name: string | undefined, io: Io): Promise<void> {
-  // A user without permission for the counts still gets the list.
-  const found = await admin.queues({ name }).catch(() => undefined);
+  const found = await optional(admin.queues({ name }), 'the queues', io);
   if (!found || found.keys.length === 0) return;
   if (io.json) {
     for (const { name: limiter, key, ...queue } of found.keys)
