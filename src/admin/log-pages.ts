@@ -1,6 +1,7 @@
-/** The most entries of a page, and of the first one, which may all be imports of a thousand keys. */
+/** The most entries of a page; of the first one, which may all be imports of a thousand keys; and times as many in the next one, at most. */
 const MOST = 500;
 const FIRST = 8;
+const GROWTH = 8;
 
 /** The characters of a page, which neither the server nor this process needs long for. */
 const LENGTH = 300_000;
@@ -15,7 +16,7 @@ export class LogPages {
     const length = entries.reduce((sum, entry) => sum + entry.length, 0);
     const isLast = entries.length < this.size;
     const fitting = Math.floor((LENGTH / Math.max(1, length)) * entries.length);
-    this.size = Math.max(1, Math.min(MOST, 4 * this.size, fitting));
+    this.size = Math.max(1, Math.min(MOST, GROWTH * this.size, fitting));
     return isLast;
   }
 }

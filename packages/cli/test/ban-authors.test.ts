@@ -1,12 +1,15 @@
 // The authors of bans without a note, which only the log knows.
 import { expect } from 'chai';
 import { memoryStore, type Limiter } from 'headgate';
-import { createAdmin, type Admin } from 'headgate/admin';
+import { createAdmin, readBanLine, type Admin, type OverrideResult } from 'headgate/admin';
 import { all } from '../../../test/admin/stores.js';
 import { limiterOn } from '../../../test/support/stores.js';
 import { parsesDuring } from '../../../test/support/parses.js';
 import { authorsIn, authorsOf } from '../src/ban-authors.js';
+import { recentDenials } from '../src/commands/key-denials.js';
+import { warnOfOtherLimit } from '../src/commands/override-hint.js';
 import type { Io } from '../src/io.js';
+import { writeQueues } from '../src/slots.js';
 
 const UNKNOWN = 'unknown: automatic, an import, or your code';
 const BY_DENIALS = 'denials: denied by policy default';
@@ -89,5 +92,42 @@ describe('the author of a ban without a note', () => {
     expect(errors).to.equal(
       'headgate: warning: the log of bans cannot be read: The server has not answered within 5000 ms.\n',
     );
+  });
+});
+
+describe('a question beside that of a command', () => {
+  it('is silent without permission, and warns of every other failure: the hint after an override, queues, denials', async () => {
+    let errors = '';
+    const io = { json: false, stderr: { write: (text: string) => (errors += text) } } as unknown as Io;
+    let message = 'NOPERM this user has no permissions to run XREVRANGE';
+    const fail = () => Promise.reject(new Error(message));
+    const admin = { traffic: fail, queues: fail, denials: fail } as unknown as Admin;
+    const ask = async () => {
+      await warnOfOtherLimit(admin, { name: 'api', key: 'k' } as OverrideResult, io);
+      await writeQueues(admin, 'api', io);
+      expect(await recentDenials(admin, 'k', {}, io)).to.equal('');
+    };
+    await ask();
+    expect(errors).to.equal('');
+    message = 'The server has not answered within 5000 ms.';
+    await ask();
+    expect(errors.split('\n').slice(0, -1)).to.deep.equal(
+      ['the counts of denials', 'the queues', 'the last denials'].map(
+        (what) => `headgate: warning: ${what} cannot be read: ${message}`,
+      ),
+    );
+  });
+
+  it('is not needed for an import: the line of a ban by denials has by: null, or from', () => {
+    const line = { kind: 'banned', name: 'api', key: 'k', bannedForMs: 1000 };
+    for (const fields of [
+      { by: null, reason: null },
+      { from: 'denials', cause: 'denied by policy own' },
+    ])
+      expect(readBanLine(JSON.stringify({ ...line, ...fields }), {})).to.include({
+        by: null,
+        reason: undefined,
+      });
+    expect(readBanLine(JSON.stringify(line), {})).to.include({ by: undefined });
   });
 });

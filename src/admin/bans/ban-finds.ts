@@ -53,7 +53,7 @@ export async function notesOfBans(
   lefts: readonly (number | Error)[],
 ): Promise<ReadonlyMap<Owner, ChangeNote>> {
   const banned = owners.filter((_, i) => typeof lefts[i] === 'number' && lefts[i] > 0);
-  const notes = await bans.notesOf(banned);
+  const notes = banned.length === 0 ? [] : await bans.notesOf(banned);
   return new Map(banned.map((owner, i) => [owner, notes[i] ?? NO_NOTE]));
 }
 
