@@ -1,10 +1,4 @@
-import {
-  DEFAULT_DIMENSION,
-  type Admin,
-  type KeyRates,
-  type KeyVerdictFind,
-  textOrHash,
-} from 'headgate/admin';
+import { type Admin, factJson, idOfKey, type KeyRates, type KeyVerdictFind } from 'headgate/admin';
 import { printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
 import { causeText, showKey } from './keys.js';
@@ -27,7 +21,7 @@ export class DeniedLately {
   readonly #keys: Map<string, DeniedKey>;
 
   private constructor(keys: readonly DeniedKey[]) {
-    this.#keys = new Map(keys.map((each) => [idOf(each), each]));
+    this.#keys = new Map(keys.map((each) => [idOfKey(each), each]));
   }
 
   static async read(admin: Admin, name: string | undefined, io: Io): Promise<DeniedLately> {
@@ -43,7 +37,7 @@ export class DeniedLately {
 
   /** Leaves out a key that the list has. */
   omit(find: KeyVerdictFind): void {
-    if (find.kind === 'banned' || find.kind === 'limited') this.#keys.delete(idOf(find));
+    if (find.kind === 'banned' || find.kind === 'limited') this.#keys.delete(idOfKey(find));
   }
 
   async write(io: Io): Promise<void> {
@@ -57,18 +51,8 @@ export class DeniedLately {
   }
 }
 
-const idOf = ({
-  name,
-  key,
-  dimension = DEFAULT_DIMENSION,
-  within,
-}: Pick<KeyVerdictFind, 'name' | 'key'> & Pick<DeniedKey, 'dimension' | 'within'>): string =>
-  JSON.stringify([name, dimension, key, within]);
-
 /** The denied requests a second, and the cause of the last denial. */
-function denialJson({ name, key, admitted: _, ...rest }: DeniedKey): object {
-  return { kind: 'denied', name, ...textOrHash('key', key), ...rest };
-}
+const denialJson = ({ admitted: _, ...denied }: DeniedKey): object => factJson({ kind: 'denied', ...denied });
 
 const COLUMNS: Table<DeniedKey> = {
   limiter: ({ name }) => printable(name),

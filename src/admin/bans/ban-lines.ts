@@ -5,7 +5,7 @@ import { checkDimension } from '../../contract/key.js';
 import type { BannedKey } from './ban-finds.js';
 import type { ImportedBan } from './import-bans.js';
 import type { BanOrigin } from './newest-origins.js';
-import { textIn, textOrHash, textOrHashIn, type Json } from '../lines.js';
+import { factJson, textIn, textOrHashIn, type Json } from '../lines.js';
 import type { Hash } from '../owners.js';
 import { typedKey, wrongArgument, type KeyOptions } from '../typed-keys.js';
 
@@ -18,10 +18,10 @@ export interface BanLineDefaults extends KeyOptions {
 }
 
 /** A ban as a line of a file. @param origin of a ban without an operator: `from`, and for a ban by denials their `cause` */
-export function banJson({ kind, name, key, ...ban }: BannedKey, origin?: BanOrigin | null): object {
+export function banJson(ban: BannedKey, origin?: BanOrigin | null): object {
   const { from, reason = null } = origin ?? {};
   return {
-    ...{ kind, ...textOrHash('name', name), ...textOrHash('key', key), ...ban },
+    ...factJson(ban),
     ...(from !== undefined && from !== 'unknown' && { from }),
     ...(from === 'denials' && reason !== null && { cause: reason }),
   };

@@ -3,7 +3,7 @@ import type { ChangeNote } from '../../contract/change-note.js';
 import { escapeScope } from '../../stores/keys.js';
 import type { JournalEntry, ListedChange } from '../../stores/journal.js';
 import { importedIn, isInNetwork, networkIn } from '../entry-keys.js';
-import { whoseOf, type WhoseKey } from '../owners.js';
+import { idOfKey, whoseOf, type WhoseKey } from '../owners.js';
 import { Undos } from '../undos.js';
 
 /** The newest change in the log that banned a key, with the operator and the reason. */
@@ -88,7 +88,8 @@ export class NewestOrigins {
   #wanted(who: string): WantedBan | undefined {
     const found = this.#open.get(who);
     if (found) return found;
-    if (who.includes('}')) return this.#open.get(partsOf(whoseOf(who, undefined) ?? {}));
+    const whose = who.includes('}') && whoseOf(who, undefined);
+    if (whose) return this.#open.get(idOfKey(whose));
     return who.includes(':%#') ? this.#open.get(who.replace(/^[^:]*:(?=%#)/, '')) : undefined;
   }
 
@@ -115,10 +116,7 @@ export class NewestOrigins {
 }
 
 /** The owner text; or the parts of a key within another one, because a list of bans does not have its owner text. */
-const idOf = (ban: WantedBan): string => (ban.within === undefined ? ban.text : partsOf(ban));
-
-const partsOf = ({ name, key, dimension, within }: Partial<WhoseKey>): string =>
-  JSON.stringify([name, dimension, key, within]);
+const idOf = (ban: WantedBan): string => (ban.within === undefined ? ban.text : idOfKey(ban));
 
 /** Whether a ban is one of the limiter of a logged change, and not of a key within another one, which neither networks nor imports have. */
 const isOfLimiter = ({ name, within }: WantedBan, who: string): boolean =>

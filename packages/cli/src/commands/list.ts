@@ -1,10 +1,11 @@
 import { Option } from 'commander';
 import {
   type Admin,
+  factJson,
+  idOfKey,
   type KeySearch,
   type KeysOptions,
   type KeyVerdictFind,
-  textOrHash,
   useIn,
 } from 'headgate/admin';
 import { authorsOf } from '../ban-authors.js';
@@ -196,7 +197,7 @@ async function print(
       more = true;
       break;
     }
-    if (io.json) await writeJsonLine(io, findJson(find));
+    if (io.json) await writeJsonLine(io, factJson(find));
     else finds.push(find);
   }
   const limited = finds.filter(({ kind }) => kind === 'limited').length;
@@ -241,11 +242,6 @@ async function explainNone(admin: Admin, name: string | undefined, io: Io): Prom
   }
 }
 
-/** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
-function findJson({ kind, name, key, ...rest }: KeyVerdictFind): object {
-  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
-}
-
 function byScope(finds: readonly KeyVerdictFind[]): Map<string, KeyVerdictFind[]> {
   const scopes = new Map(finds.map(({ name }) => [showText(name), [] as KeyVerdictFind[]]));
   for (const find of finds) scopes.get(showText(find.name))!.push(find);
@@ -264,13 +260,11 @@ function text(name: string, finds: readonly KeyVerdictFind[], look: Look): strin
 
 /** The facts without limits that end before the ban of the same key. */
 function withoutRepetitions(finds: readonly KeyVerdictFind[]): KeyVerdictFind[] {
-  const idOf = ({ key, dimension, within }: KeyVerdictFind): string =>
-    JSON.stringify([key, dimension, within]);
   const bans = new Map(
-    finds.flatMap((find) => (find.kind === 'banned' ? [[idOf(find), find.bannedForMs] as const] : [])),
+    finds.flatMap((find) => (find.kind === 'banned' ? [[idOfKey(find), find.bannedForMs] as const] : [])),
   );
   return finds.filter(
-    (find) => find.kind !== 'limited' || (find.retryAfterMs ?? Infinity) > (bans.get(idOf(find)) ?? 0),
+    (find) => find.kind !== 'limited' || (find.retryAfterMs ?? Infinity) > (bans.get(idOfKey(find)) ?? 0),
   );
 }
 
