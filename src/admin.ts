@@ -6,7 +6,7 @@
 export { createAdmin, type Admin, type AdminOptions, type AdminSource } from './admin/create-admin.js';
 export * from './admin/bans/ban-exports.js';
 export * from './admin/overrides/override-exports.js';
-export { contentOf, dimensionJson, textOrHash, whoseJson } from './admin/lines.js';
+export { contentOf, dimensionJson, factJson, textOrHash, whoseJson } from './admin/lines.js';
 export type { ChangeOptions, KeyChangeOptions, NameFilter, NameOption } from './admin/context.js';
 export { lacksSlots, useIn, type KeyVerdictFind, type JudgedKey, type PolicyVerdict } from './admin/finds.js';
 export { ofTier, parseLimits, type GivenLimits, type Limits } from './admin/limits.js';
@@ -17,8 +17,14 @@ export type { KeyViewOptions } from './admin/key.js';
 export type { OtherDenial } from './admin/denied-now.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
 export { CHANGE_ACTIONS, type ImportedKey, type LoggedChange, type LogOptions } from './admin/log.js';
-export { kindOfHash, type Hash, type Whose, type WhoseKey } from './admin/owners.js';
-export { silentMs, type Configuration, type Instance, type LimiterTraits } from './admin/published.js';
+export { idOfKey, kindOfHash, type Hash, type Whose, type WhoseKey } from './admin/owners.js';
+export {
+  dimensionsOfPolicies,
+  silentMs,
+  type Configuration,
+  type Instance,
+  type LimiterTraits,
+} from './admin/published.js';
 export type { KeyQueueView, QueuesView } from './admin/queues.js';
 export type { ResetOptions, ResetResult } from './admin/resets.js';
 export type { AdminWarning, AdminWarningCode } from './admin/scope.js';

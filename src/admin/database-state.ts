@@ -18,12 +18,13 @@ import { LAYOUT_VERSION, summaryOf } from '../stores/state/saved-state.js';
 import { stateKeys } from '../stores/state/state-keys.js';
 import { banSet } from './bans/ban-source.js';
 import { LocalState, type ListedRow } from './local-state.js';
+import { LogPages } from './log-pages.js';
 import type { OwnedRecord } from './overrides/override-source.js';
 import { rowCounts } from './row-counts.js';
 import type { CountSource, Owner, StateSettings } from './state.js';
 import { hashOnly } from './typed-keys.js';
 
-/** The number of rows or entries that are read at a time. */
+/** The number of rows that are read at a time. */
 export const BATCH_SIZE = 500;
 
 export interface StateRow {
@@ -52,7 +53,11 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
   abstract states(keys: readonly string[]): MaybePromise<readonly (Uint8Array | undefined)[]>;
   /** The next rows after a key, in the order of their keys. */
   abstract rowsAfter(key: string): MaybePromise<readonly StateRow[]>;
-  protected abstract changesBefore(id: LogRow['id'] | undefined): MaybePromise<readonly LogRow[]>;
+  /** The newest changes before the one with an id. @param most the most changes */
+  protected abstract changesBefore(
+    id: LogRow['id'] | undefined,
+    most: number,
+  ): MaybePromise<readonly LogRow[]>;
 
   ownerOf(name: string | object, key: string | object, by = DEFAULT_DIMENSION): Owner {
     if (typeof name !== 'string' || typeof key !== 'string') throw hashOnly();
@@ -122,11 +127,15 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
   }
 
   protected async *logged(): AsyncGenerator<ListedChange> {
+    const pages = new LogPages();
     for (let last: LogRow['id'] | undefined; ;) {
-      const page = await this.changesBefore(last);
+      const page = await this.changesBefore(last, pages.size);
+      const isLast = pages.isLast(page.map(({ entry }) => entry));
       for (const { id, entry } of page) yield { ...(JSON.parse(entry) as LoggedChange), id: String(id) };
-      if (page.length < BATCH_SIZE) return;
+      if (isLast) return;
       last = page.at(-1)!.id;
+      // Requests of this process come first.
+      await new Promise(setImmediate);
     }
   }
 

@@ -1,8 +1,7 @@
 import { lastChangeIn } from '../contract/overrides.js';
-import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { CountedKey } from '../stores/counts/traffic-counts.js';
 import { parseOwnerText } from '../stores/keys.js';
-import { countedOwner, whoseOf, whoseState, type Whose } from './owners.js';
+import { countedOwner, idOfKey, whoseOf, whoseState, type Whose } from './owners.js';
 import { dimensionsIn, type Published } from './published.js';
 import type { RecentCounts, State } from './state.js';
 
@@ -121,18 +120,15 @@ export class DeniedNow {
         for (const [text, counts] of own.flatMap(({ keys }) => Object.entries(keys))) {
           const owner = parseOwnerText(`x:${text}`);
           if (!owner) continue;
-          const id = idOf(whoseState({ ...owner, name, text }));
+          const id = idOfKey(whoseState({ ...owner, name, text }));
           const seen = { from, at, counts };
           if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
         }
       }
     this.#seen.set(limiter, byKey);
-    return byKey.get(idOf(whose)) ?? [];
+    return byKey.get(idOfKey(whose)) ?? [];
   }
 }
-
-const idOf = ({ name, dimension = DEFAULT_DIMENSION, key, within }: Whose): string =>
-  JSON.stringify([name, dimension, key, within]);
 
 /** Adds the denials of the last seconds because of keys of other dimensions, which no view of the key itself shows. */
 export async function withDeniedLately<View extends Parameters<typeof countedOwner>[0]>(

@@ -1,7 +1,7 @@
 // Facts as lines of JSON, for files: the command line and the dashboard write and read the same ones.
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { kindOfHash } from '../stores/keys.js';
-import type { Hash, Whose } from './owners.js';
+import type { Hash, Whose, WhoseKey } from './owners.js';
 import { wrongArgument } from './typed-keys.js';
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -19,6 +19,11 @@ export function whoseJson({ name, key, dimension, within }: Whose): object {
     ...(dimension !== undefined && { dimension }),
     ...(within !== undefined && { within }),
   };
+}
+
+/** A fact about a key for programs: the fields of the limiter and the key as `whoseJson` has them, and the rest. */
+export function factJson({ name, key, kind, ...rest }: WhoseKey & { readonly kind: string }): object {
+  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
 }
 
 /** The field of the dimension. Absent for the default dimension. */

@@ -8,6 +8,7 @@ import { importedIn, networkIn } from './entry-keys.js';
 import { changesOf, loggedTexts } from './logged-keys.js';
 import { whoseOf, type Whose, type WhoseKey } from './owners.js';
 import type { State } from './state.js';
+import { Undos } from './undos.js';
 
 /** The kinds of logged changes. */
 export const CHANGE_ACTIONS = ['ban', 'unban', 'import', 'override', 'remove', 'reset', 'configure'] as const;
@@ -87,19 +88,6 @@ export async function* log({ state }: Context, options: LogOptions = {}): AsyncG
       ...(undoneBy !== undefined && { undoneBy }),
     };
     if (id !== undefined) return;
-  }
-}
-
-/** The undos in a log, which is read from the newest change on. An undo that was undone does not count. */
-export class Undos {
-  readonly #undos = new Map<string, ListedChange>();
-
-  /** The undo of the next change of the log, or `undefined`. */
-  of(change: ListedChange): ListedChange | undefined {
-    const undo = this.#undos.get(change.id);
-    const { undoes } = change;
-    if (undoes !== undefined && !undo && !this.#undos.has(undoes)) this.#undos.set(undoes, change);
-    return undo;
   }
 }
 

@@ -1,5 +1,5 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { escapeKey, escapeScope, keyTextOf, withScope } from '../stores/keys.js';
+import { escapeKey, escapeScope, hashedText, keyTextOf, withScope } from '../stores/keys.js';
 import type { JournalEntry } from '../stores/journal.js';
 import { importedIn, isInNetwork, networkIn } from './entry-keys.js';
 import { whoseOf, type WhoseKey } from './owners.js';
@@ -36,7 +36,10 @@ export function loggedTexts(state: State, keys: readonly WhoseKey[]): ReadonlySe
   return new Set(keys.filter(({ within }) => within === undefined).map((each) => loggedText(state, each)));
 }
 
-function loggedText(state: State, { name, key, dimension = DEFAULT_DIMENSION }: WhoseKey): string {
+export function loggedText(state: State, { name, key, dimension = DEFAULT_DIMENSION }: WhoseKey): string {
+  // Of a limiter whose name is not ASCII, a file has one hash of both.
+  if (typeof name !== 'string' && typeof key !== 'string' && name.hash === key.hash)
+    return hashedText(key.hash);
   // A database refuses hashes, which are a part of the text.
   if (typeof name !== 'string' || typeof key !== 'string')
     return `${escapeScope(name)}:${keyTextOf(dimension, key, escapeKey)}`;

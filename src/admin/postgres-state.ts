@@ -65,7 +65,7 @@ export class PostgresState extends DatabaseState<PostgresDatabase> {
     return this.#stateRows(rowsText(this.parts.table, key, BATCH_SIZE));
   }
 
-  protected async changesBefore(id: LogRow['id'] | undefined): Promise<LogRow[]> {
-    return (await this.#rows(logText(this.parts.table, id, BATCH_SIZE))) as unknown as LogRow[];
+  protected async changesBefore(id: LogRow['id'] | undefined, most: number): Promise<LogRow[]> {
+    return (await this.#rows(logText(this.parts.table, id, most))) as unknown as LogRow[];
   }
 }

@@ -102,13 +102,23 @@ function parsed(texts: readonly string[]): Policy[] | undefined {
   }
 }
 
+/** Each policy of configurations and their tiers, or `undefined` for one of a newer version. */
+const eachIn = (configurations: readonly Configuration[]): (Policy[] | undefined)[] =>
+  configurations
+    .flatMap(({ policies, tiers = {} }) => [...policies, ...Object.values(tiers).flat()])
+    .map((text) => parsed([text]));
+
 /** The policies of configurations and their tiers, without those of a newer version. */
-export function policiesIn(configurations: readonly Configuration[]): Policy[] {
-  const texts = configurations.flatMap(({ policies, tiers = {} }) => [
-    ...policies,
-    ...Object.values(tiers).flat(),
-  ]);
-  return texts.flatMap((text) => parsed([text]) ?? []);
+export const policiesIn = (configurations: readonly Configuration[]): Policy[] =>
+  eachIn(configurations).flatMap((each) => each ?? []);
+
+/** The dimensions by which policies count. Undefined if they depend on the request, or a newer version has published some. */
+export function dimensionsOfPolicies(
+  configurations: readonly Configuration[],
+): ReadonlySet<string> | undefined {
+  if (configurations.some(({ dynamic }) => dynamic) || eachIn(configurations).includes(undefined))
+    return undefined;
+  return new Set(policiesIn(configurations).map(({ by = DEFAULT_DIMENSION }) => by));
 }
 
 export function dimensionsOfBans(configurations: readonly Configuration[]): string[] {

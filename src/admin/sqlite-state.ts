@@ -23,11 +23,11 @@ export class SqliteState extends DatabaseState<SqliteFile> {
     return this.#read((database) => database.all(sql, key, BATCH_SIZE)) as StateRow[];
   }
 
-  protected changesBefore(id: LogRow['id'] = Number.MAX_SAFE_INTEGER): LogRow[] {
+  protected changesBefore(id: LogRow['id'] = Number.MAX_SAFE_INTEGER, most: number): LogRow[] {
     const sql = [0, 1].map(
       (automatic) => `SELECT id, entry FROM headgate_log WHERE automatic = ${automatic} AND id < ?`,
     );
-    const newest = `SELECT id, entry FROM (${sql.join(' UNION ALL ')}) ORDER BY id DESC LIMIT ${BATCH_SIZE}`;
+    const newest = `SELECT id, entry FROM (${sql.join(' UNION ALL ')}) ORDER BY id DESC LIMIT ${most}`;
     return this.#read((database) => database.all(newest, id, id)) as LogRow[];
   }
 

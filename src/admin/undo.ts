@@ -2,11 +2,12 @@ import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
 import { waysFromBans } from './bans/ban-undo.js';
 import { noteOf, type ChangeOptions, type Context } from './context.js';
-import { shownChange, Undos, type LoggedChange } from './log.js';
+import { shownChange, type LoggedChange } from './log.js';
 import { waysFromOverrides } from './overrides/override-undo.js';
 import type { AdminWarning } from './scope.js';
 import type { ListedChange, State } from './state.js';
 import { cannot, changed, type Way, type Ways } from './undo-way.js';
+import { Undos } from './undos.js';
 
 /** Options of `undo`. */
 export interface UndoOptions extends ChangeOptions {

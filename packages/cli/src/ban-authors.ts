@@ -1,9 +1,10 @@
-import { type Admin, DEFAULT_DIMENSION, type KeyView, type LoggedChange } from 'headgate/admin';
+import type { Admin, BanOrigin, KeyView, WhoseKey } from 'headgate/admin';
 import { noteText, printable } from './format.js';
+import type { Io } from './io.js';
+import { optional } from './optional.js';
 
 /** A ban as a view has it, with the note of an operator. */
-interface Ban extends Pick<LoggedChange, 'key' | 'dimension' | 'within'> {
-  readonly name: LoggedChange['name'];
+interface Ban extends WhoseKey {
   readonly by: string | null;
   readonly reason: string | null;
 }
@@ -11,74 +12,52 @@ interface Ban extends Pick<LoggedChange, 'key' | 'dimension' | 'within'> {
 /** The author of a ban that neither has a note nor is in the log. */
 const UNKNOWN = 'unknown: automatic, an import, or your code';
 
-/** Finds the authors of bans. Bans without a note are looked up in the log, which is read once, and only as far as needed. */
-export class BanAuthors {
-  readonly #changes: AsyncIterator<LoggedChange>;
-  /** The newest change of each key so far, if it is of the key alone or of an import. */
-  readonly #newest = new Map<string, LoggedChange>();
-  /** The limiters with an import whose keys the log does not have. Such an import may have banned any key whose newest change is older. */
-  readonly #keyless = new Set<string>();
-
-  /** @param name the limiter of all bans, if they have the same */
-  constructor(admin: Admin, name?: string) {
-    const actions = ['ban', 'unban', 'import'] as const;
-    this.#changes = admin.log({ name, actions, withKeys: true })[Symbol.asyncIterator]();
-  }
-
-  /** The author and the reason, such as `ada: scraping`, or `denials: denied by policy hour`. */
-  async of(ban: Ban): Promise<string> {
-    if (ban.by !== null || ban.reason !== null) return noteText(ban.by, ban.reason);
-    // A user without permission for the log still gets the ban.
-    const change = await this.#changeOf(ban).catch(() => undefined);
-    // The log does not have the note of each ban of an import.
-    if (change?.action !== 'ban') return UNKNOWN;
-    const { from, reason } = change;
-    if (from === 'program') return 'the program';
-    if (from !== 'denials') return 'an operator without a name';
-    return reason === null ? 'denials' : `denials: ${printable(reason)}`;
-  }
-
-  /** The same behind the word "banned": ` by ada: a mistake`. */
-  async behind(ban: Ban): Promise<string> {
-    const text = await this.of(ban);
-    if (text === UNKNOWN) return `, author ${text}`;
-    return ban.by === null && ban.reason !== null ? `: ${text}` : ` by ${text}`;
-  }
-
-  /** The newest change of the key of a ban, or `undefined` if it is not known. */
-  async #changeOf(ban: Ban): Promise<LoggedChange | undefined> {
-    const [id, limiter] = [idOf(ban), JSON.stringify(ban.name)];
-    while (!this.#newest.has(id) && !this.#keyless.has(limiter)) {
-      const next = await this.#changes.next();
-      if (next.done) break;
-      this.#take(next.value);
-    }
-    return this.#newest.get(id);
-  }
-
-  #take(change: LoggedChange): void {
-    const { name, action, keys, imported, undoneBy, undoes } = change;
-    const limiter = JSON.stringify(name);
-    // An undo restores the state of an earlier change.
-    if (undoneBy !== undefined || undoes !== undefined || this.#keyless.has(limiter)) return;
-    if (action === 'import' && keys !== 1 && !imported) this.#keyless.add(limiter);
-    for (const whose of imported ?? [change]) {
-      const id = idOf({ ...whose, name });
-      if (!this.#newest.has(id)) this.#newest.set(id, change);
-    }
-  }
+/** The author and the reason of each ban, such as `ada: scraping`, or `denials: denied by policy hour`. */
+export async function authorsOf(admin: Admin, bans: readonly Ban[], io: Io): Promise<string[]> {
+  const origins = await originsOf(admin, bans, io);
+  return bans.map((ban, i) => (isOpen(ban) ? originText(origins[i]) : noteText(ban.by, ban.reason)));
 }
 
-/** The author of the ban in a view, behind the word "banned". */
-export const authorOf = (
+/** For each ban without an operator and a reason, its origin by the log. */
+export async function originsOf(
   admin: Admin,
-  { name, key, dimension, bannedBy: by, banReason: reason }: KeyView,
-): Promise<string> => new BanAuthors(admin, name).behind({ name, key, dimension, by, reason });
+  bans: readonly Ban[],
+  io: Io,
+): Promise<(BanOrigin | null | undefined)[]> {
+  const open = bans.filter(isOpen);
+  if (open.length === 0) return bans.map(() => undefined);
+  const origins = (await optional(admin.banOrigins(open), 'the log of bans', io)) ?? [];
+  const found = new Map(open.map((ban, i) => [ban, origins[i]]));
+  return bans.map((ban) => found.get(ban));
+}
 
-const idOf = ({
-  name,
-  key,
-  dimension = DEFAULT_DIMENSION,
-  within,
-}: Pick<Ban, 'name' | 'key' | 'dimension' | 'within'>): string =>
-  JSON.stringify([name, dimension, key, within]);
+const isOpen = ({ by, reason }: Ban): boolean => by === null && reason === null;
+
+function originText(origin: BanOrigin | null | undefined): string {
+  if (!origin) return UNKNOWN;
+  const { action, from, by, reason } = origin;
+  if (from === 'denials') return reason === null ? 'denials' : `denials: ${printable(reason)}`;
+  if (by !== null || reason !== null) return noteText(by, reason);
+  // An import without an operator may have bans by denials.
+  if (action === 'import') return UNKNOWN;
+  return from === 'program' ? 'the program' : 'an operator without a name';
+}
+
+/** The authors of the bans in views, behind the word "banned": ` by ada: a mistake`. */
+export async function authorsIn(
+  admin: Admin,
+  views: readonly KeyView[],
+  io: Io,
+): Promise<ReadonlyMap<KeyView, string>> {
+  const banned = views.filter(({ bannedForMs }) => bannedForMs > 0);
+  const bans = banned.map((view) => ({ ...view, by: view.bannedBy, reason: view.banReason }));
+  const authors = await authorsOf(admin, bans, io);
+  return new Map(
+    authors.map((text, i) => {
+      const { by, reason } = bans[i]!;
+      const behind =
+        text === UNKNOWN ? `, author ${text}` : by === null && reason !== null ? `: ${text}` : ` by ${text}`;
+      return [banned[i]!, behind];
+    }),
+  );
+}

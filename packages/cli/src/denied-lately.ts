@@ -1,13 +1,8 @@
-import {
-  DEFAULT_DIMENSION,
-  type Admin,
-  type KeyRates,
-  type KeyVerdictFind,
-  textOrHash,
-} from 'headgate/admin';
+import { type Admin, factJson, idOfKey, type KeyRates, type KeyVerdictFind } from 'headgate/admin';
 import { printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
 import { causeText, showKey } from './keys.js';
+import { optional } from './optional.js';
 
 interface DeniedKey extends KeyRates {
   readonly name: string;
@@ -26,12 +21,12 @@ export class DeniedLately {
   readonly #keys: Map<string, DeniedKey>;
 
   private constructor(keys: readonly DeniedKey[]) {
-    this.#keys = new Map(keys.map((each) => [idOf(each), each]));
+    this.#keys = new Map(keys.map((each) => [idOfKey(each), each]));
   }
 
-  static async read(admin: Admin, name: string | undefined): Promise<DeniedLately> {
-    // A user without permission for the counts still gets the list.
-    const traffic = await admin.traffic({ name, seconds: SPAN_S, keys: KEYS }).catch(() => undefined);
+  static async read(admin: Admin, name: string | undefined, io: Io): Promise<DeniedLately> {
+    const counted = admin.traffic({ name, seconds: SPAN_S, keys: KEYS });
+    const traffic = await optional(counted, 'the counts of denials', io);
     const keys = (traffic?.limiters ?? []).flatMap((limiter) =>
       limiter.keys.map((each) => ({ ...each, name: limiter.name })),
     );
@@ -42,7 +37,7 @@ export class DeniedLately {
 
   /** Leaves out a key that the list has. */
   omit(find: KeyVerdictFind): void {
-    if (find.kind === 'banned' || find.kind === 'limited') this.#keys.delete(idOf(find));
+    if (find.kind === 'banned' || find.kind === 'limited') this.#keys.delete(idOfKey(find));
   }
 
   async write(io: Io): Promise<void> {
@@ -56,18 +51,8 @@ export class DeniedLately {
   }
 }
 
-const idOf = ({
-  name,
-  key,
-  dimension = DEFAULT_DIMENSION,
-  within,
-}: Pick<KeyVerdictFind, 'name' | 'key'> & Pick<DeniedKey, 'dimension' | 'within'>): string =>
-  JSON.stringify([name, dimension, key, within]);
-
 /** The denied requests a second, and the cause of the last denial. */
-function denialJson({ name, key, admitted: _, ...rest }: DeniedKey): object {
-  return { kind: 'denied', name, ...textOrHash('key', key), ...rest };
-}
+const denialJson = ({ admitted: _, ...denied }: DeniedKey): object => factJson({ kind: 'denied', ...denied });
 
 const COLUMNS: Table<DeniedKey> = {
   limiter: ({ name }) => printable(name),

@@ -1,15 +1,6 @@
 // Changes of all keys of a network in several limiters.
 import { HeadgateError } from 'headgate';
-import {
-  checkKey,
-  DEFAULT_DIMENSION,
-  type Admin,
-  type Configuration,
-  type KeyOptions,
-  type LimiterView,
-  parseLimits,
-  withoutPage,
-} from 'headgate/admin';
+import { checkKey, dimensionsOfPolicies, type Admin, type KeyOptions, withoutPage } from 'headgate/admin';
 import { usageError } from './errors.js';
 import { printable } from './format.js';
 import type { Warning } from './io.js';
@@ -26,30 +17,13 @@ export async function limitersBy(
   const { limiters } = await admin.limiters();
   if (limiters.length === 0)
     throw usageError('--all-limiters: no limiter is published. Pass --name with the name of the limiter.');
-  const all = limiters.map((limiter) => ({ name: limiter.name, dimensions: dimensionsOf(limiter) }));
+  const all = limiters.map(({ name, configurations }) => {
+    return { name, dimensions: dimensionsOfPolicies(configurations) };
+  });
   const own = all.filter(({ dimensions }) => dimensions?.has(dimension) ?? true);
   const others = new Set(all.flatMap(({ dimensions }) => [...(dimensions ?? [])]));
   others.delete(dimension);
   return { names: own.map(({ name }) => name), others: [...others] };
-}
-
-/** The dimensions by which a limiter counts, or `undefined` if they depend on the request. */
-function dimensionsOf({ configurations }: LimiterView): ReadonlySet<string> | undefined {
-  const all = configurations.map(policiesOf);
-  return all.includes(undefined) ? undefined : new Set(all.flatMap((each) => each!));
-}
-
-function policiesOf({ policies, tiers = {}, dynamic }: Configuration): string[] | undefined {
-  if (dynamic) return undefined;
-  try {
-    return [policies, ...Object.values(tiers)]
-      .filter((texts) => texts.length > 0)
-      .flatMap((texts) => parseLimits('policies', texts).policies)
-      .map(({ by = DEFAULT_DIMENSION }) => by);
-  } catch {
-    // A newer version has published them.
-    return undefined;
-  }
 }
 
 interface Changes<T> {

@@ -1,8 +1,9 @@
 // The waiting requests and the slots of keys, by process.
-import { type Admin, type KeyQueueView, type ProcessQueue, type SlotUse, textOrHash } from 'headgate/admin';
+import { type Admin, factJson, type KeyQueueView, type ProcessQueue, type SlotUse } from 'headgate/admin';
 import { count, duration, many, printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
 import { showKey, showText } from './keys.js';
+import { optional } from './optional.js';
 
 const processText = ({ host, pid }: ProcessQueue): string => `${printable(host)} ${pid}`;
 
@@ -38,17 +39,10 @@ const COLUMNS: Table<KeyQueueView> = {
 
 /** Writes the waiting requests and the slots in use, by key and process, if there are any. */
 export async function writeQueues(admin: Admin, name: string | undefined, io: Io): Promise<void> {
-  // A user without permission for the counts still gets the list.
-  const found = await admin.queues({ name }).catch(() => undefined);
+  const found = await optional(admin.queues({ name }), 'the queues', io);
   if (!found || found.keys.length === 0) return;
   if (io.json) {
-    for (const { name: limiter, key, ...queue } of found.keys)
-      await writeJsonLine(io, {
-        kind: 'queue',
-        ...textOrHash('name', limiter),
-        ...textOrHash('key', key),
-        ...queue,
-      });
+    for (const queue of found.keys) await writeJsonLine(io, factJson({ kind: 'queue', ...queue }));
     return;
   }
   const more =

@@ -1,10 +1,15 @@
 // The authors of bans without a note, which only the log knows.
 import { expect } from 'chai';
 import { memoryStore, type Limiter } from 'headgate';
-import { createAdmin, type Admin } from 'headgate/admin';
+import { createAdmin, readBanLine, type Admin, type OverrideResult } from 'headgate/admin';
 import { all } from '../../../test/admin/stores.js';
 import { limiterOn } from '../../../test/support/stores.js';
-import { BanAuthors, authorOf } from '../src/ban-authors.js';
+import { parsesDuring } from '../../../test/support/parses.js';
+import { authorsIn, authorsOf } from '../src/ban-authors.js';
+import { recentDenials } from '../src/commands/key-denials.js';
+import { warnOfOtherLimit } from '../src/commands/override-hint.js';
+import type { Io } from '../src/io.js';
+import { writeQueues } from '../src/slots.js';
 
 const UNKNOWN = 'unknown: automatic, an import, or your code';
 const BY_DENIALS = 'denials: denied by policy default';
@@ -12,8 +17,11 @@ const BY_DENIALS = 'denials: denied by policy default';
 describe('the author of a ban without a note', () => {
   let admin: Admin;
   let limiters: Limiter[];
+  let errors: string;
+  const io = { json: false, stderr: { write: (text: string) => (errors += text) } } as unknown as Io;
 
   beforeEach(async () => {
+    errors = '';
     const store = memoryStore();
     admin = createAdmin(store);
     limiters = ['api', 'web'].map((name) =>
@@ -26,16 +34,16 @@ describe('the author of a ban without a note', () => {
   /** The authors of the bans of a key, as `list` and as `key` show them. */
   const authors = async (key: string) => {
     const views = await admin.key(key);
-    const listed = new BanAuthors(admin);
-    return Promise.all(
-      views.map(async (view) => {
-        expect(view.bannedForMs).to.be.above(0);
-        const author = await listed.of({ name: view.name, key, dimension: 'key', by: null, reason: null });
-        const behind = await authorOf(admin, view);
-        expect(behind).to.equal(author === UNKNOWN ? `, author ${UNKNOWN}` : ` by ${author}`);
-        return `${view.name}: ${author}`;
-      }),
-    );
+    const bans = views.map(({ name }) => ({ name, key, by: null, reason: null }));
+    const listed = await authorsOf(admin, bans, io);
+    const behind = await authorsIn(admin, views, io);
+    expect(errors).to.equal('');
+    return views.map((view, i) => {
+      expect(view.bannedForMs).to.be.above(0);
+      const author = listed[i]!;
+      expect(behind.get(view)).to.equal(author === UNKNOWN ? `, author ${UNKNOWN}` : ` by ${author}`);
+      return `${view.name}: ${author}`;
+    });
   };
   const imported = (...keys: readonly string[]) =>
     admin.importBans(keys.map((key) => ({ name: 'api', key, for: '5h' })));
@@ -66,18 +74,60 @@ describe('the author of a ban without a note', () => {
     expect(await authors('wild')).to.deep.equal(['api: the program', `web: ${BY_DENIALS}`]);
   });
 
-  it('is read from the log only as far as it is needed', async () => {
-    for (let i = 0; i < 20; i++) await imported(`key-${i}`);
-    await limiters[0]!.ban('eve', '1h');
-    let read = 0;
-    const log: Admin['log'] = async function* (options) {
-      for await (const change of admin.log(options)) {
-        read++;
-        yield change;
-      }
+  it('is found in the log without parsing the keys of imports', async () => {
+    for (let i = 0; i < 20; i++) await imported(...many(100));
+    const found = async () => expect((await authors('wild'))[0]).to.equal(`api: ${BY_DENIALS}`);
+    expect(await parsesDuring(found)).to.be.below(20);
+  });
+
+  it('is unknown to a user without permission for the log, silently, and with a warning after another failure', async () => {
+    const ban = { name: 'api', key: 'wild', by: null, reason: null };
+    const authorAfter = (message: string) => {
+      const banOrigins: Admin['banOrigins'] = () => Promise.reject(new Error(message));
+      return authorsOf({ ...admin, banOrigins }, [ban], io);
     };
-    const listed = new BanAuthors({ ...admin, log });
-    const author = () => listed.of({ name: 'api', key: 'eve', by: null, reason: null });
-    expect([await author(), await author(), read]).to.deep.equal(['the program', 'the program', 1]);
+    expect(await authorAfter('NOPERM User reader has no permissions')).to.deep.equal([UNKNOWN]);
+    expect(errors).to.equal('');
+    expect(await authorAfter('The server has not answered within 5000 ms.')).to.deep.equal([UNKNOWN]);
+    expect(errors).to.equal(
+      'headgate: warning: the log of bans cannot be read: The server has not answered within 5000 ms.\n',
+    );
+  });
+});
+
+describe('a question beside that of a command', () => {
+  it('is silent without permission, and warns of every other failure: the hint after an override, queues, denials', async () => {
+    let errors = '';
+    const io = { json: false, stderr: { write: (text: string) => (errors += text) } } as unknown as Io;
+    let message = 'NOPERM this user has no permissions to run XREVRANGE';
+    const fail = () => Promise.reject(new Error(message));
+    const admin = { traffic: fail, queues: fail, denials: fail } as unknown as Admin;
+    const ask = async () => {
+      await warnOfOtherLimit(admin, { name: 'api', key: 'k' } as OverrideResult, io);
+      await writeQueues(admin, 'api', io);
+      expect(await recentDenials(admin, 'k', {}, io)).to.equal('');
+    };
+    await ask();
+    expect(errors).to.equal('');
+    message = 'The server has not answered within 5000 ms.';
+    await ask();
+    expect(errors.split('\n').slice(0, -1)).to.deep.equal(
+      ['the counts of denials', 'the queues', 'the last denials'].map(
+        (what) => `headgate: warning: ${what} cannot be read: ${message}`,
+      ),
+    );
+  });
+
+  it('is not needed for an import: the line of a ban by denials has by: null, or from', () => {
+    const line = { kind: 'banned', name: 'api', key: 'k', bannedForMs: 1000 };
+    for (const fields of [
+      { by: null, reason: null },
+      { from: 'denials', cause: 'denied by policy own' },
+    ])
+      expect(readBanLine(JSON.stringify({ ...line, ...fields }), {})).to.include({
+        by: null,
+        reason: undefined,
+      });
+    expect(readBanLine(JSON.stringify(line), {})).to.include({ by: undefined });
   });
 });

@@ -1,4 +1,4 @@
-import { NO_NOTE } from '../../contract/change-note.js';
+import { NO_NOTE, type ChangeNote } from '../../contract/change-note.js';
 import type { BanSource } from './ban-source.js';
 import { whoseState, type FoundKey, type Owner, type WhoseKey } from '../owners.js';
 
@@ -35,14 +35,26 @@ export async function bansOf(
   found: readonly FoundKey[],
 ): Promise<(BannedKey | Error | undefined)[]> {
   const owners = found.map(({ owner }) => owner);
-  const [lefts, notes] = await Promise.all([bans.lefts(owners), bans.notesOf(owners)]);
+  const lefts = await bans.lefts(owners);
+  const notes = await notesOfBans(bans, owners, lefts);
   return owners.map((owner, i): BannedKey | Error | undefined => {
     const bannedForMs = lefts[i]!;
     if (typeof bannedForMs !== 'number') return bannedForMs;
     if (bannedForMs === 0) return undefined;
     const bannedUntil = new Date(Date.now() + bannedForMs).toISOString();
-    return { kind: 'banned', ...whoseState(owner), bannedForMs, bannedUntil, ...(notes[i] ?? NO_NOTE) };
+    return { kind: 'banned', ...whoseState(owner), bannedForMs, bannedUntil, ...notes.get(owner)! };
   });
+}
+
+/** The notes of the bans in force. Without one, no log is searched for any. */
+export async function notesOfBans(
+  bans: BanSource,
+  owners: readonly Owner[],
+  lefts: readonly (number | Error)[],
+): Promise<ReadonlyMap<Owner, ChangeNote>> {
+  const banned = owners.filter((_, i) => typeof lefts[i] === 'number' && lefts[i] > 0);
+  const notes = banned.length === 0 ? [] : await bans.notesOf(banned);
+  return new Map(banned.map((owner, i) => [owner, notes[i] ?? NO_NOTE]));
 }
 
 /** The rest of each ban, ms. @throws the error of state that cannot be read */

@@ -4,7 +4,8 @@ import { NOTE_LENGTHS } from '../../contract/change-note.js';
 import { checkDimension } from '../../contract/key.js';
 import type { BannedKey } from './ban-finds.js';
 import type { ImportedBan } from './import-bans.js';
-import { textIn, textOrHash, textOrHashIn, type Json } from '../lines.js';
+import type { BanOrigin } from './newest-origins.js';
+import { factJson, textIn, textOrHashIn, type Json } from '../lines.js';
 import type { Hash } from '../owners.js';
 import { typedKey, wrongArgument, type KeyOptions } from '../typed-keys.js';
 
@@ -16,9 +17,14 @@ export interface BanLineDefaults extends KeyOptions {
   readonly duration?: number | undefined;
 }
 
-/** A ban as a line of a file. */
-export function banJson({ kind, name, key, ...ban }: BannedKey): object {
-  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...ban };
+/** A ban as a line of a file. @param origin of a ban without an operator: `from`, and for a ban by denials their `cause` */
+export function banJson(ban: BannedKey, origin?: BanOrigin | null): object {
+  const { from, reason = null } = origin ?? {};
+  return {
+    ...factJson(ban),
+    ...(from !== undefined && from !== 'unknown' && { from }),
+    ...(from === 'denials' && reason !== null && { cause: reason }),
+  };
 }
 
 /**
@@ -72,8 +78,8 @@ function readJson(ban: Json, defaults: BanLineDefaults): ImportedBan | undefined
     throw wrongArgument('the ban is of a limiter with `slotBy`, and only its program can make such bans.');
   const dimension =
     ban['dimension'] === undefined ? undefined : checkDimension('dimension', ban['dimension']);
-  // Headgate's own line of a ban by denials has `by: null`.
-  const by = ban['by'] === null ? null : noteText(ban, 'by');
+  // Headgate's own line of a ban by denials has `by: null`, and `from: 'denials'` if the log has the ban.
+  const by = ban['by'] === null || ban['from'] === 'denials' ? null : noteText(ban, 'by');
   const note = { by, reason: noteText(ban, 'reason') };
   // The key of a line in JSON is literal.
   return { name: nameOf(ban, defaults), key, dimension, raw: true, for: durationOf(ban, defaults), ...note };

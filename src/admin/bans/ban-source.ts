@@ -1,15 +1,14 @@
 import type { Announcement } from '../../contract/announcement.js';
 import { compileBan } from '../../features/bans/contract/ban-options.js';
 import type { ChangeNote } from '../../contract/change-note.js';
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { dimensionsOf } from '../../contract/dimensions.js';
 import type { MaybePromise, PolicySet, Store } from '../../contract/store.js';
 import { banSummary, strikesIn, type BanSummary, type Strikes } from '../../features/bans/saved-ban.js';
 import { wake } from '../../limiter/waiting/wake-ups.js';
 import type { JournalEntry, ListedChange } from '../../stores/journal.js';
-import { importedIn, isInNetwork, networkIn } from '../entry-keys.js';
-import type { FoundKey, Owner } from '../owners.js';
+import { whoseState, type FoundKey, type Owner } from '../owners.js';
 import { hashOnly } from '../typed-keys.js';
+import { NewestOrigins } from './newest-origins.js';
 
 interface BanState extends Strikes {
   /** The remaining time of the ban, ms, or 0 if the key is not banned. */
@@ -110,51 +109,12 @@ export async function notesIn(
   entries: AsyncIterable<ListedChange>,
   owners: readonly Owner[],
 ): Promise<(ChangeNote | null)[]> {
-  const wanted = new Map(owners.map((owner) => [owner.text, owner]));
-  const notes = new Map<string, ChangeNote | null>();
-  /** The changes that were undone: the ban in force is an earlier one. */
-  const undone = new Set<string>();
-  for await (const change of entries) {
-    const { action, id, undoes } = change;
-    if (!OF_BANS.includes(action) || undone.has(id)) continue;
-    // The undo may have restored an earlier ban, which has its own note.
-    if (undoes !== undefined) {
-      undone.add(undoes);
-      continue;
-    }
-    for (const [text, note] of notesOfChange(change, wanted))
-      if (wanted.has(text) && !notes.has(text)) notes.set(text, note);
-    if (notes.size === wanted.size) break;
-  }
-  return owners.map(({ text }) => notes.get(text) ?? null);
-}
-
-const OF_BANS: readonly JournalEntry['action'][] = ['ban', 'unban', 'import'];
-
-/** The note of a change on each key that is wanted. Null if the key has no ban by hand since. */
-function notesOfChange(
-  change: ListedChange,
-  wanted: ReadonlyMap<string, Owner>,
-): (readonly [text: string, note: ChangeNote | null])[] {
-  const { action, who, by, reason, from } = change;
-  // The log names the limiter of an owner of which the file has only one hash.
-  const textOf = (own: string): string =>
-    wanted.has(own) || !own.includes(':%#') ? own : own.replace(/^[^:]*:(?=%#)/, '');
-  // The reason of a ban by denials is not a note of an operator.
-  const noteOf = (note: ChangeNote): ChangeNote | null =>
-    action !== 'unban' && from !== 'denials' && (note.by ?? note.reason) !== null ? note : null;
-  const own = { by, reason };
-  const imported = importedIn(change);
-  if (imported) return imported.map(([each, , , note = own]) => [textOf(each), noteOf(note)] as const);
-  const network = networkIn(change);
-  if (network === undefined) return [[textOf(who), noteOf(own)]];
-  const scope = who.slice(0, who.indexOf(':'));
-  const inside = [...wanted.values()].filter(
-    ({ key, by: dimension, scope: each }) =>
-      each === scope &&
-      dimension === DEFAULT_DIMENSION &&
-      typeof key === 'string' &&
-      isInNetwork(key, network),
-  );
-  return inside.map(({ text }) => [text, noteOf(own)]);
+  const wanted = owners.map((owner) => ({ ...whoseState(owner), text: owner.text }));
+  const newest = new NewestOrigins(wanted, false);
+  await newest.read(entries);
+  return wanted.map((ban) => {
+    const { from, by = null, reason = null } = newest.of(ban) ?? {};
+    // The reason of a ban by denials is not a note of an operator.
+    return from !== 'denials' && (by ?? reason) !== null ? { by, reason } : null;
+  });
 }

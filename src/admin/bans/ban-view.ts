@@ -1,4 +1,6 @@
+import { NO_NOTE } from '../../contract/change-note.js';
 import { BAN_TAG } from '../../stores/keys.js';
+import { notesOfBans } from './ban-finds.js';
 import { cannotBan } from './ban-scope.js';
 import type { Published } from '../published.js';
 import type { AdminWarning } from '../scope.js';
@@ -30,14 +32,14 @@ export async function banOfOne(
   published: Published,
   owners: readonly Owner[],
 ): Promise<BanOfOwner> {
-  const [lefts, notes] = await Promise.all([bans.lefts(owners), bans.notesOf(owners)]);
+  const lefts = await bans.lefts(owners);
+  const notes = await notesOfBans(bans, owners, lefts);
   const doubts = owners.map(({ name, by }) => cannotBan(published, name as string, by));
   const at = owners.length > 1 && doubts[0]?.code === 'NO_BAN' ? 1 : 0;
-  const [left = 0, note] = [lefts[at], notes[at]];
+  const left = lefts[at] ?? 0;
   if (left instanceof Error) throw left;
   const doubt = left > 0 && doubts[at]?.code === 'NO_BAN' ? doubts[at] : undefined;
-  const bannedBy = (left > 0 && note?.by) || null;
-  const banReason = (left > 0 && note?.reason) || null;
+  const { by: bannedBy, reason: banReason } = notes.get(owners[at]!) ?? NO_NOTE;
   const state = { owner: owners[at]!, id: BAN_TAG };
   return { ban: { bannedForMs: left, bannedBy, banReason }, state, isInForce: left > 0 && !doubt, doubt };
 }

@@ -5,6 +5,7 @@ import type { ChangeNote } from '../../contract/change-note.js';
 import type { JournalEntry } from '../../stores/journal.js';
 import { BanFinder } from './ban-finder.js';
 import { leftOf, type BannedKey } from './ban-finds.js';
+import { banOrigins } from './ban-origins.js';
 import { importFunctions, type ImportAdmin } from './import-bans.js';
 import { cannotBan, checkBans } from './ban-scope.js';
 import {
@@ -232,11 +233,13 @@ async function* bans({ state }: Context, options: BansOptions = {}): AsyncGenera
   }
 }
 
-export const banFunctions = { bans, ban, banIn, unban, unbanIn, ...importFunctions };
+export const banFunctions = { bans, banOrigins, ban, banIn, unban, unbanIn, ...importFunctions };
 
 export interface BanAdmin extends ImportAdmin {
   /** The bans in force, found by a search of all keys. */
   bans: Bound<typeof bans>;
+  /** The change in the log that made each ban, for bans without an operator or a reason. Null if the log has none. */
+  banOrigins: Bound<typeof banOrigins>;
   /**
    * Bans a key, an address or a network of one limiter, which must have the option `ban`. Replaces an earlier ban.
    *

@@ -42,7 +42,6 @@ export function redisBans(calls: Calls, log: RedisLog): BanSource {
       return { bannedForMs: ban, ...strikesOf(value as string | null, now) };
     },
     async notesOf(owners) {
-      if (owners.length === 0) return [];
       const answer = calls.call('HMGET', notes, ...owners.map(({ text }) => text));
       // Bans can be shown without their notes.
       const texts = (await answer.catch(ignoreUnreadable)) as (string | null)[] | undefined;

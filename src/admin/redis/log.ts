@@ -1,11 +1,9 @@
 import type { JournalEntry, ListedChange } from '../../stores/journal.js';
 import { BOOK_BOUNDS, bookKeys, logArgs } from '../../stores/redis/operators/ban-book.js';
 import { assemble } from '../../stores/redis/scripts.js';
+import { LogPages } from '../log-pages.js';
 import type { ChangeLog } from '../state.js';
 import { reasonOf, type Calls } from './calls.js';
-
-/** The number of entries that are read at a time. */
-const BATCH_SIZE = 500;
 
 /** An entry with its number within a millisecond. */
 type Entry = ListedChange & { readonly step: number };
@@ -50,15 +48,17 @@ export class RedisLog implements ChangeLog {
 async function* entries(calls: Calls, key: string, since: number, mark: string): AsyncGenerator<Entry> {
   let end = '+';
   const first = since > 0 ? String(since) : '-';
+  const pages = new LogPages();
   for (;;) {
-    const page = await calls.call('XREVRANGE', key, end, first, 'COUNT', String(BATCH_SIZE));
+    const page = await calls.call('XREVRANGE', key, end, first, 'COUNT', String(pages.size));
     const found = page as [id: string, fields: string[]][];
+    const isLast = pages.isLast(found.map(([, [, text = '']]) => text));
     for (const [id, [, text = '']] of found) {
       const [at, step] = id.split('-').map(Number) as [number, number];
       const change = parse(text);
       if (change) yield { ...change, id: id + mark, at, step };
     }
-    if (found.length < BATCH_SIZE) return;
+    if (isLast) return;
     // Redis 6.0 knows no exclusive ranges.
     const [ms, n] = found.at(-1)![0].split('-').map(Number) as [number, number];
     end = n === 0 ? String(ms - 1) : `${ms}-${n - 1}`;

@@ -9,9 +9,11 @@ import {
   readBanLine,
   withoutPage,
   type BanLineDefaults,
+  type BannedKey,
   type ImportedBan,
   type ImportResult,
 } from 'headgate/admin';
+import { originsOf } from '../ban-authors.js';
 import { noteOf, type CliCommand, type Options } from '../command.js';
 import { orUsage, usageError } from '../errors.js';
 import { count, many } from '../format.js';
@@ -37,7 +39,9 @@ export function register(program: CliCommand, io: Io): void {
     .command('export')
     .description('Writes the bans as lines of JSON, for `bans import`: of one scope, or of all.')
     .nameOption()
-    .answers("the same lines: kind 'banned', name, key, bannedForMs, bannedUntil, by, reason")
+    .answers(
+      "the same lines: kind 'banned', name, key, bannedForMs, bannedUntil, by, reason, and for bans without an operator from and cause",
+    )
     .serverOptions()
     .action((options: Options) => exportBans(options, io));
   bans
@@ -78,10 +82,21 @@ export function register(program: CliCommand, io: Io): void {
 
 const STDIN = '-';
 
+/** The bans that are written together: for each part, the log is read once. */
+const EXPORTED = 5000;
+
 async function exportBans(options: Options, io: Io): Promise<void> {
   const { name } = options;
   await withNamed(options, io, async (admin) => {
-    for await (const ban of orWarning(admin.bans({ name }), admin, io)) await writeJsonLine(io, banJson(ban));
+    let some: BannedKey[] = [];
+    const writeSome = async (): Promise<void> => {
+      const origins = await originsOf(admin, some, io);
+      for (const [i, ban] of some.entries()) await writeJsonLine(io, banJson(ban, origins[i]));
+      some = [];
+    };
+    for await (const ban of orWarning(admin.bans({ name }), admin, io))
+      if (some.push(ban) === EXPORTED) await writeSome();
+    await writeSome();
   });
 }
 

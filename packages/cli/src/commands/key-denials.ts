@@ -1,17 +1,23 @@
 // The last denials of a key, beside the answer to its next request: a key may be denied again and again, and have a unit at the moment.
 import type { Admin, DenialOptions, PastDenials } from 'headgate/admin';
 import { many, printable } from '../format.js';
+import type { Io } from '../io.js';
 import { prefixOf } from '../keys.js';
+import { optional } from '../optional.js';
 import { age } from '../times.js';
 
 /** The time in which denials are recent, ms. */
 const RECENT_MS = 10 * 60_000;
 
 /** The denials of a key in the last minutes, a line for each limiter and dimension. Empty without denials. */
-export async function recentDenials(admin: Admin, given: string, options: DenialOptions): Promise<string> {
-  // A user without permission for the counts still gets the answers.
-  const all = await admin.denials(given, { ...options, hours: 1 }).catch(() => []);
-  const lines = all.map(lineOf).join('');
+export async function recentDenials(
+  admin: Admin,
+  given: string,
+  options: DenialOptions,
+  io: Io,
+): Promise<string> {
+  const all = await optional(admin.denials(given, { ...options, hours: 1 }), 'the last denials', io);
+  const lines = (all ?? []).map(lineOf).join('');
   return lines === '' ? '' : `\nDenied in the last 10 minutes:\n${lines}`;
 }
 

@@ -1,12 +1,11 @@
 import {
-  type Admin,
   DEFAULT_DIMENSION,
   type KeyView,
   lacksSlots,
   overrideJson,
   type PolicyVerdict,
 } from 'headgate/admin';
-import { authorOf } from '../ban-authors.js';
+import { authorsIn } from '../ban-authors.js';
 import { integer, keyOptionsOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT } from '../errors.js';
 import { duration, many, noteText, printable, table, type Table, untilSlot } from '../format.js';
@@ -68,21 +67,14 @@ async function showKeyOf(given: string, options: Options, io: Io): Promise<void>
     if (io.json) return writeJson(io, views.map(viewJson));
     const shown = views.filter((view) => all || isTouched(view));
     for (const view of shown) warnOf(view, io);
-    const authors = await authorsOf(admin, shown);
+    const authors = await authorsIn(admin, shown, io);
     const others = views.length - shown.length;
-    const denials = limiters.length > 0 ? await recentDenials(admin, given, { name, ...key }) : '';
+    const denials = limiters.length > 0 ? await recentDenials(admin, given, { name, ...key }, io) : '';
     await write(io, text(given, shown, { others, limiters: limiters.length, authors }, io) + denials);
   });
 }
 
 type Authors = ReadonlyMap<KeyView, string>;
-
-/** The authors of bans, as texts behind the word "banned". */
-async function authorsOf(admin: Admin, views: readonly KeyView[]): Promise<Authors> {
-  const authors = new Map<KeyView, string>();
-  for (const view of views) if (view.bannedForMs > 0) authors.set(view, await authorOf(admin, view));
-  return authors;
-}
 
 /** Whether a limiter denies the key in all tiers that the key may have. */
 function isDenied(views: readonly KeyView[]): boolean {

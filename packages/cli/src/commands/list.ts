@@ -1,13 +1,14 @@
 import { Option } from 'commander';
 import {
   type Admin,
+  factJson,
+  idOfKey,
   type KeySearch,
   type KeysOptions,
   type KeyVerdictFind,
-  textOrHash,
   useIn,
 } from 'headgate/admin';
-import { BanAuthors } from '../ban-authors.js';
+import { authorsOf } from '../ban-authors.js';
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { DeniedLately } from '../denied-lately.js';
 import { CliError, usageError } from '../errors.js';
@@ -18,6 +19,7 @@ import { givenLimits, readLimits } from '../limits.js';
 import { warnOfLoss } from '../loss.js';
 import { warnIfNothing } from '../nothing.js';
 import { withAdmin } from '../open.js';
+import { optional } from '../optional.js';
 import { writeQueues } from '../slots.js';
 import { columnsFor, untilFor, type Look } from './list-rows.js';
 
@@ -110,9 +112,8 @@ async function list(options: Options, io: Io): Promise<void> {
         options.above === undefined
           ? { finds: plausible, order: byKind }
           : { finds: mostUsed(plausible, options.above), order: byUse };
-      const lately = wantsDenied(options) ? await DeniedLately.read(admin, name) : undefined;
-      const authors = new BanAuthors(admin, name);
-      const limited = await print({ search, ...found, most, lately, authors }, io, () => line(''));
+      const lately = wantsDenied(options) ? await DeniedLately.read(admin, name, io) : undefined;
+      const limited = await print({ admin, search, ...found, most, lately }, io, () => line(''));
       if (!io.json && plausible.omitted > 0) await write(io, omittedText(plausible.omitted));
       if (!io.json && search.wanted.limited && limited === 0) await explainNone(admin, name, io);
       await lately?.write(io);
@@ -172,18 +173,18 @@ const omittedText = (omitted: number): string =>
 type Order = (a: KeyVerdictFind, b: KeyVerdictFind) => number;
 
 interface Printed {
+  readonly admin: Admin;
   readonly search: KeySearch;
   readonly finds: AsyncIterable<KeyVerdictFind>;
   readonly order: Order;
   /** The maximum number of facts other than bans. */
   readonly most: number;
   readonly lately: DeniedLately | undefined;
-  readonly authors: BanAuthors;
 }
 
 /** Prints the facts: lines of JSON at once, or tables in the order of the scopes at the end. @returns the number of limited keys */
 async function print(
-  { search, finds: found, order, most, lately, authors }: Printed,
+  { admin, search, finds: found, order, most, lately }: Printed,
   io: Io,
   clear: () => unknown,
 ): Promise<number> {
@@ -196,13 +197,14 @@ async function print(
       more = true;
       break;
     }
-    if (io.json) await writeJsonLine(io, findJson(find));
+    if (io.json) await writeJsonLine(io, factJson(find));
     else finds.push(find);
   }
   const limited = finds.filter(({ kind }) => kind === 'limited').length;
   if (io.json) return limited;
-  const notes = new Map<KeyVerdictFind, string>();
-  for (const find of finds) if (find.kind === 'banned') notes.set(find, await authors.of(find));
+  const bans = finds.filter((find) => find.kind === 'banned');
+  const authors = await authorsOf(admin, bans, io);
+  const notes = new Map<KeyVerdictFind, string>(bans.map((ban, i) => [ban, authors[i]!]));
   clear();
   for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
     await write(io, text(name, ofScope.sort(order), { io, isByUse: order === byUse, notes }));
@@ -228,8 +230,7 @@ async function* mostUsed(
 
 /** Explains that requests are denied although no key is limited: windows are over within a moment, or a request costs more. */
 async function explainNone(admin: Admin, name: string | undefined, io: Io): Promise<void> {
-  // A user without permission for the counts still gets the list.
-  const traffic = await admin.traffic({ name, keys: 0 }).catch(() => undefined);
+  const traffic = await optional(admin.traffic({ name, keys: 0 }), 'the counts of denials', io);
   for (const limiter of traffic?.limiters ?? []) {
     const denied = limiter.policies.reduce((sum, policy) => sum + policy.denied, 0);
     if (denied === 0) continue;
@@ -239,11 +240,6 @@ async function explainNone(admin: Admin, name: string | undefined, io: Io): Prom
       `${scope} denies ${limiter.denied} requests a second, but no key of it is limited at this moment: \`headgate top --name ${quoted(limiter.name)}\` shows the denied keys.\n`,
     );
   }
-}
-
-/** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
-function findJson({ kind, name, key, ...rest }: KeyVerdictFind): object {
-  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
 }
 
 function byScope(finds: readonly KeyVerdictFind[]): Map<string, KeyVerdictFind[]> {
@@ -264,13 +260,11 @@ function text(name: string, finds: readonly KeyVerdictFind[], look: Look): strin
 
 /** The facts without limits that end before the ban of the same key. */
 function withoutRepetitions(finds: readonly KeyVerdictFind[]): KeyVerdictFind[] {
-  const idOf = ({ key, dimension, within }: KeyVerdictFind): string =>
-    JSON.stringify([key, dimension, within]);
   const bans = new Map(
-    finds.flatMap((find) => (find.kind === 'banned' ? [[idOf(find), find.bannedForMs] as const] : [])),
+    finds.flatMap((find) => (find.kind === 'banned' ? [[idOfKey(find), find.bannedForMs] as const] : [])),
   );
   return finds.filter(
-    (find) => find.kind !== 'limited' || (find.retryAfterMs ?? Infinity) > (bans.get(idOf(find)) ?? 0),
+    (find) => find.kind !== 'limited' || (find.retryAfterMs ?? Infinity) > (bans.get(idOfKey(find)) ?? 0),
   );
 }
 

@@ -2,6 +2,7 @@
 import { type Admin, DEFAULT_DIMENSION, type OverrideResult } from 'headgate/admin';
 import { complain, type Io } from '../io.js';
 import { showKey } from '../keys.js';
+import { optional } from '../optional.js';
 
 /** The counts of the last minute, of the most keys that a view of them has. */
 const COUNTED = { seconds: 60, keys: 20 } as const;
@@ -12,8 +13,7 @@ export async function warnOfOtherLimit(
   { name, key, dimension = DEFAULT_DIMENSION }: OverrideResult,
   io: Io,
 ): Promise<void> {
-  // A user without permission for the counts still gets the override.
-  const traffic = await admin.traffic({ name, ...COUNTED }).catch(() => undefined);
+  const traffic = await optional(admin.traffic({ name, ...COUNTED }), 'the counts of denials', io);
   const denied = traffic?.limiters
     .flatMap(({ keys }) => keys)
     .find((each) => each.key === key && (each.dimension ?? DEFAULT_DIMENSION) === dimension);

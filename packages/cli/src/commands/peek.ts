@@ -1,5 +1,5 @@
 import { type KeyView, lacksSlots, overrideJson, type PolicyVerdict } from 'headgate/admin';
-import { authorOf } from '../ban-authors.js';
+import { authorsIn } from '../ban-authors.js';
 import { integer, keyOptionsOf, nameOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT, usageError } from '../errors.js';
 import { duration, noteText, printable, table, untilSlot, type Table } from '../format.js';
@@ -40,7 +40,7 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
   await withAdmin(options, io, async (admin) => {
     const views = await admin.key(given, { name, tier, cost, ...key, ...limits });
     const view = tier === undefined ? answerOf(views, name) : views[0]!;
-    await print(view, view.bannedForMs > 0 ? await authorOf(admin, view) : '', io);
+    await print(view, (await authorsIn(admin, [view], io)).get(view) ?? '', io);
   });
 }
 

@@ -1,3 +1,4 @@
+import { FORBIDDEN } from '../optional.js';
 import { CliError, failure, usageError } from '../errors.js';
 import { PROBE_SHARE, showAddress, speaksPlainly, within, type Target } from './address.js';
 import { loadOpener, type Connection } from './packages.js';
@@ -75,10 +76,7 @@ const NETWORK =
 const REMEDIES: readonly [RegExp, string][] = [
   [/^NOAUTH|NOAUTH Auth/, 'The server requires a password: redis://:password@host:port, or user:password@.'],
   [/WRONGPASS|invalid password|invalid username/i, 'The server refuses the user or the password.'],
-  [
-    /NOPERM|ACL failure|can't run this command/,
-    "The user lacks a permission: see which commands and keys the server's ACL gives it.",
-  ],
+  [FORBIDDEN, "The user lacks a permission: see which commands and keys the server's ACL gives it."],
   [/ERR Client sent AUTH|AUTH .*without any password/i, 'The server has no password: omit it from the URL.'],
   [/DB index|invalid DB/i, 'The server has no database of that number.'],
   [/READONLY/, 'The server is a replica: pass the URL of its primary.'],
