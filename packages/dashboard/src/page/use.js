@@ -32,10 +32,5 @@ export function partAbove(levels, counts, part) {
   return all === 0 ? 0 : unitsAbove(levels, counts, part) / all;
 }
 
-/**
- * Whether the counts of windows are less than another limit would deny: a sliding window frees units only after its oldest segment, so the
- * limit is for more than a window.
- *
- * @param {string} text a policy without its name
- */
-export const isUnderestimate = (text) => /^(sliding-window )?\d+\s*\/\s*\d*(ms|s|m|h|d)\b/.test(text);
+/** Whether a limit is for more than a window, so that counts of windows are rough: a sliding window frees units only after its oldest segment. @param {string} text a policy without its name */
+export const isSliding = (text) => /^(sliding-window )?\d+\s*\/\s*\d*(ms|s|m|h|d)\b/.test(text);

@@ -6,7 +6,7 @@ import { Failure } from './outage.js';
 import { Act, Command, Key } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
 import { causeText, count, many, percent, printable } from './text.js';
-import { above, isUnderestimate, partAbove } from './use.js';
+import { above, isSliding, partAbove } from './use.js';
 import { atTime } from './zone.js';
 
 const STEPS = 200;
@@ -206,7 +206,7 @@ function Distribution({ part, counts, admitted, why, isNow, levels, limit, setLi
     keys === 0 ? 0 : Math.max(2, ((HEIGHT - 14) * Math.sqrt(keys)) / Math.sqrt(top));
   const when = isNow ? 'now' : 'in the last hour';
   const uses = isNow ? 'use' : 'used';
-  const isLeast = !isNow && limit < most && isUnderestimate(part.rest);
+  const isRough = !isNow && limit < most && isSliding(part.rest);
   return html`<h3>${printable(part.name)} <span class="quiet">${printable(part.rest)} ${given.in}</span></h3>
     <${Failure} answer=${answer} />
     ${
@@ -244,11 +244,11 @@ function Distribution({ part, counts, admitted, why, isNow, levels, limit, setLi
         ? html`<p class="verdict-line" role="status">
               ${limit === most ? 'The configured limit' : 'A limit'} of <b>${count(limit)}</b> ${given.in}
               ${limit === most ? (isNow ? 'denies' : 'denied') : isNow ? 'would deny now' : 'would have denied'}
-              ${limit === most || denied >= all ? '' : isLeast ? 'at least' : 'about'}
+              ${limit === most || denied >= all ? '' : 'about'}
               <b class=${denied > 0 ? 'bad' : 'good'}>${percent(denied, all)}</b> of the
-              keys${isNow ? ` with a use (${count(denied)} of ${count(all)})` : ' in a window'}${limit < most ? html`, and ${isLeast ? 'at least' : 'about'} <b>${count(units)}</b> of ${count(admitted)} ${isNow ? 'used' : 'admitted'} units (${percent(units, admitted)})` : ''}.
+              keys${isNow ? ` with a use (${count(denied)} of ${count(all)})` : ' in a window'}${limit < most ? html`, and about <b>${count(units)}</b> of ${count(admitted)} ${isNow ? 'used' : 'admitted'} units (${percent(units, admitted)})` : ''}.
             </p>
-            ${isLeast && html`<p class="quiet">At least: a sliding window frees units only after its oldest segment, and these are counts of whole windows. <code>headgate replay</code> of an access log has the exact number.</p>`}`
+            ${isRough && html`<p class="quiet">About: these are counts of whole windows, and a sliding window frees units only after its oldest segment, so units may be a third more or fewer. <code>headgate replay</code> of an access log has the exact number.</p>`}`
         : ''
     }`;
 }
