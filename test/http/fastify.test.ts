@@ -723,9 +723,7 @@ describe('the Fastify plugin', () => {
       done();
     });
     await h2.register(rateLimitPlugin, {
-      algorithm: 'concurrency',
-      limit: 1,
-      lease: '1h',
+      policies: 'concurrency 1/1h',
       cost: ({ url }) => (url === '/slow' ? decided.then(() => 1) : 1),
     });
     h2.get('/slow', ok);

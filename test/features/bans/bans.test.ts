@@ -255,9 +255,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       for (const fresh of [true, false]) {
         const clock = new TestClock();
         const limiter = limiterOn(createStore(clock.read), {
-          algorithm: 'fixed-window',
-          limit: 2,
-          window: '90d',
+          policies: 'fixed-window 2/90d',
           ban: { after: 1, for: '1h', factor: 1, fresh },
         });
         const charged = await limiter.consume('k');
@@ -281,9 +279,7 @@ describe('a fresh ban and the blockDuration of rate-limiter-flexible', () => {
     try {
       const theirs = new RateLimiterMemory({ points: 3, duration: (90 * DAY) / 1000, blockDuration: 3600 });
       const ours = createLimiter({
-        algorithm: 'fixed-window',
-        limit: 3,
-        window: '90d',
+        policies: 'fixed-window 3/90d',
         ban: { after: 1, for: '1h', factor: 1, fresh: true },
       });
       const log: boolean[][] = [[], []];

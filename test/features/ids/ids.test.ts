@@ -245,8 +245,7 @@ for (const kind of serverKinds) {
     const client = clients[kind];
     const limiter = createLimiter({
       store: redisStore(client, { prefix }),
-      limit: 9,
-      window: '1h',
+      policies: '9/1h',
       warnings: false,
     });
     const ttlOf = async () => {

@@ -240,9 +240,7 @@ describe('wait over HTTP', () => {
   });
 
   it('a turn that would come after `wait` is a denial, also if the bucket holds requests for longer', async () => {
-    const limiter = createLimiter({
-      ...{ algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxDelay: '1h' },
-    });
+    const limiter = createLimiter({ policies: 'leaky-bucket 1/1m burst 1 max-delay 1h' });
     const url = await serve({ limiter, wait: '100ms' });
     const answers = [await ask(url), await ask(url), await ask(url)];
     expect(answers.map(({ status }) => status)).to.deep.equal([200, 429, 429]);

@@ -177,11 +177,7 @@ describe('waiting, in the test’s time', () => {
   });
 
   it('gives up at once if the quota comes too late, and passes the turn to the next request', async () => {
-    const { timing, told, start, limiter, room } = setup({
-      limit: 10,
-      window: '10s',
-      algorithm: 'fixed-window',
-    });
+    const { timing, told, start, limiter, room } = setup({ policies: 'fixed-window 10/10s' });
     start('first', { cost: 8 });
     start('late', { cost: 8, timeout: 9_000 });
     start('small', { cost: 2 });
@@ -322,11 +318,7 @@ describe('waiting, in the test’s time', () => {
   });
 
   it('asks for a slot more and more rarely, but at once when one is released', async () => {
-    const { timing, told, start, limiter, calls, room } = setup({
-      algorithm: 'concurrency',
-      limit: 1,
-      lease: '1h',
-    });
+    const { timing, told, start, limiter, calls, room } = setup({ policies: 'concurrency 1/1h' });
     const held = await limiter.consume('k');
     start('a');
     await timing.advance(60_000);
@@ -341,11 +333,7 @@ describe('waiting, in the test’s time', () => {
   });
 
   it('asks once more if units are given back while it asks, however many', async () => {
-    const { timing, told, limiter, room, start, calls } = setup({
-      algorithm: 'fixed-window',
-      limit: 1,
-      window: '1h',
-    });
+    const { timing, told, limiter, room, start, calls } = setup({ policies: 'fixed-window 1/1h' });
     await limiter.consume('k');
     start('a');
     for (let i = 0; i < 3; i++) room.wake(['k']);
@@ -368,12 +356,7 @@ describe('waiting, in the test’s time', () => {
   });
 
   it('sleeps even if a denial lasts a millisecond', async () => {
-    const { timing, log, start, calls } = setup({
-      algorithm: 'sliding-log',
-      limit: 1,
-      window: '1ms',
-      warnings: false,
-    });
+    const { timing, log, start, calls } = setup({ policies: 'sliding-log 1/1ms', warnings: false });
     for (const name of ['a', 'b']) start(name);
     await timing.advance(1);
     expect(log[1]).to.deep.equal(['b', 'admitted', 1]);
@@ -382,11 +365,7 @@ describe('waiting, in the test’s time', () => {
 
   it('notices changes in each step between an answer and the sleep', async () => {
     for (let steps = 0; steps < 12; steps++) {
-      const { timing, log, limiter, room, start } = setup({
-        algorithm: 'fixed-window',
-        limit: 1,
-        window: '1h',
-      });
+      const { timing, log, limiter, room, start } = setup({ policies: 'fixed-window 1/1h' });
       await limiter.consume('k');
       await limiter.consume('other');
       const abort = new AbortController();
@@ -680,12 +659,7 @@ for (const [name, createStore] of Object.entries(stores)) {
     const quota = { algorithm: 'fixed-window', limit: 10, window: '1h' } as const;
 
     it('resolves to a decision that is charged, in order', async () => {
-      const limiter = limiterOn(createStore(), {
-        algorithm: 'token-bucket',
-        limit: 100,
-        window: '1s',
-        burst: 1,
-      });
+      const limiter = limiterOn(createStore(), { policies: 'token-bucket 100/1s burst 1' });
       const order: number[] = [];
       const decisions = await Promise.all(
         [1, 2, 3, 4].map(async (n) => {
@@ -885,9 +859,7 @@ for (const [name, createStore] of Object.entries(stores)) {
     });
 
     it('holds an admitted request until its turn, and gives its slot back if the turn is too late or cancelled', async () => {
-      const limiter = limiterOn(createStore(), {
-        ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '1d' },
-      });
+      const limiter = limiterOn(createStore(), { policies: 'leaky-bucket 1/1h burst 1 max-delay 1d' });
       await limiter.wait('k');
       const late = await limiter.wait('k', { timeout: 100 }).catch((error: HeadgateError) => error);
       expect(late).to.include({ code: 'HEADGATE_WAIT_TIMEOUT' });

@@ -47,8 +47,7 @@ const clients: Record<string, (port: number) => Made> = {
 async function die(client: RedisClient, proxy: Proxy): Promise<void> {
   const limiter = createLimiter({
     store: redisStore(client, { prefix: freshPrefix() }),
-    limit: 10,
-    window: '10m',
+    policies: '10/10m',
     localShare: 1,
   });
   await until(async () => !(await limiter.consume('connected')).degraded);
