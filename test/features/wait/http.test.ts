@@ -9,6 +9,7 @@ import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { serverKinds } from '../../support/shared-servers.js';
 import { clients, freshPrefix } from '../../support/stores.js';
+import { around } from '../../support/around.js';
 
 const servers: Server[] = [];
 
@@ -251,13 +252,9 @@ describe('wait over HTTP', () => {
 
   it('a store that takes longer than `wait` is 503, and keeps nothing', async () => {
     const inner = memoryStore();
-    const store: Store = {
-      adjust: (change) => inner.adjust(change),
-      lease: (change) => inner.lease(change),
-      reset: (subject) => inner.reset(subject),
-      ban: (subject, duration) => inner.ban(subject, duration),
+    const store = around(inner, {
       decide: (query) => new Promise((resolve) => setTimeout(() => resolve(inner.decide(query)), 60)),
-    };
+    });
     const limiter = createLimiter({ store, limit: 5, window: '1h', timeout: '1s' });
     const url = await serve({ limiter, wait: '20ms' });
     const { status, headers } = await ask(url);

@@ -19,6 +19,7 @@ import { waitRequest } from '../../support/requests.js';
 import { countedServer } from '../../support/counted-server.js';
 import { freshPrefix, limiterOn, memory, START, stores } from '../../support/stores.js';
 import { TestTiming } from '../../support/timing.js';
+import { around } from '../../support/around.js';
 
 interface Wish {
   key?: string;
@@ -627,17 +628,13 @@ describe('waiting, in the test’s time', () => {
 /** A store whose answers to `decide` wait for the test. */
 function slowStore(inner: Store) {
   const gates: (() => void)[] = [];
-  const store: Store = {
+  const store = around(inner, {
     decide: async (query) => {
       const reply = await inner.decide(query);
       await new Promise<void>((resolve) => gates.push(resolve));
       return reply;
     },
-    adjust: (change) => inner.adjust(change),
-    lease: (change) => inner.lease(change),
-    reset: (subject) => inner.reset(subject),
-    ban: (subject, duration) => inner.ban(subject, duration),
-  };
+  });
   const answer = async () => {
     for (let turns = 0; gates.length === 0; turns++) {
       if (turns > 1e6) throw new Error('No request reaches the store.');
