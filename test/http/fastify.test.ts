@@ -607,12 +607,6 @@ describe('the Fastify plugin', () => {
   });
 
   describe('fastify.rateLimit', () => {
-    it('is a hook', async () => {
-      await app.register(rateLimitPlugin, { global: false });
-      app.get('/', { onRequest: app.rateLimit({ limit: 1, window }) }, ok);
-      expect(await statuses(2, '/')).to.deep.equal([200, 429]);
-    });
-
     it("is stacked on the plugin's quota", async () => {
       await app.register(rateLimitPlugin, { limit: 3, window });
       app.get('/', { preHandler: app.rateLimit({ name: 'strict', limit: 1, window }) }, ok);
