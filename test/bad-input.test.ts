@@ -66,12 +66,24 @@ const NOT_NAMES = ['', 'é', 'a\nb', '\0', 'x'.repeat(65), 5, null, true, [], {}
 interface Row {
   /** The option as the message names it. */
   readonly option: string;
-  readonly with: (value: never) => () => unknown;
+  /** Default: `inline`, or the store that the option names, with this option alone. */
+  readonly with?: (value: never) => () => unknown;
   readonly wrong: readonly unknown[];
   /** The first and the last valid values, next to the wrong ones. */
   readonly right?: readonly unknown[];
   /** The values that the fix names. */
   readonly fix: RegExp;
+}
+
+/** The call with an option, by the name that the message has. */
+function callWith(option: string): (value: unknown) => () => unknown {
+  const [first, last] = option.split('.') as [string, string | undefined];
+  return (value) => {
+    if (first === 'memoryStore') return () => memoryStore({ [last!]: value });
+    if (first === 'redisStore') return () => redisStore(client, { [last!]: value });
+    if (first === 'ban' && last) return inline({ ban: { [last]: value } });
+    return inline({ [last ?? first]: value });
+  };
 }
 
 const rows: readonly Row[] = [
@@ -89,16 +101,9 @@ const rows: readonly Row[] = [
     right: [1, '1ms', '366d', 366 * 24 * 3_600_000],
     fix: /'10s'/,
   },
-  {
-    option: 'policy.segments',
-    with: (value) => inline({ segments: value }),
-    wrong: [...NOT_COUNTS, 101],
-    right: [1, 100],
-    fix: /\b1 .*\b100\b/,
-  },
+  { option: 'policy.segments', wrong: [...NOT_COUNTS, 101], right: [1, 100], fix: /\b1 .*\b100\b/ },
   {
     option: 'policy.algorithm',
-    with: (value) => inline({ algorithm: value }),
     wrong: ['', 'fixed', 'Fixed-Window', 'constructor', 5, null, {}, true],
     fix: /'sliding-window'/,
   },
@@ -196,103 +201,39 @@ const rows: readonly Row[] = [
     wrong: NOT_BOOLEANS,
     fix: /true.*false/,
   },
+  { option: 'name', with: (value) => inList({ name: value, limit, window }), wrong: ['other'], fix: /name/ },
   {
     option: 'name',
-    with: (value) => inList({ name: value, limit, window }),
-    wrong: ['other'],
-    fix: /name/,
-  },
-  {
-    option: 'name',
-    with: (value) => inline({ name: value }),
     wrong: ['', 5, null, true, [], {}, 'x'.repeat(257)],
     right: ['x', 'x'.repeat(256)],
     fix: /\b1 .*\b256\b/,
   },
-  { option: 'shadow', with: (value) => inline({ shadow: value }), wrong: NOT_BOOLEANS, fix: /true.*false/ },
-  {
-    option: 'enabled',
-    with: (value) => inline({ enabled: value }),
-    wrong: [0, 1, 'true', '', null, {}],
-    fix: /function/,
-  },
-  {
-    option: 'timeout',
-    with: (value) => inline({ timeout: value }),
-    wrong: [...NOT_DURATIONS, 60_001, '2m'],
-    right: [1, 60_000],
-    fix: /\b1/,
-  },
-  {
-    option: 'connectTimeout',
-    with: (value) => inline({ connectTimeout: value }),
-    wrong: [...NOT_DURATIONS, 60_001, '2m'],
-    right: [1, 60_000],
-    fix: /\b1/,
-  },
-  {
-    option: 'onStoreError',
-    with: (value) => inline({ onStoreError: value }),
-    wrong: ['', 'open', 'Allow', 5, null, true, {}],
-    fix: /'local'/,
-  },
+  { option: 'shadow', wrong: NOT_BOOLEANS, fix: /true.*false/ },
+  { option: 'enabled', wrong: [0, 1, 'true', '', null, {}], fix: /function/ },
+  { option: 'timeout', wrong: [...NOT_DURATIONS, 60_001, '2m'], right: [1, 60_000], fix: /\b1/ },
+  { option: 'connectTimeout', wrong: [...NOT_DURATIONS, 60_001, '2m'], right: [1, 60_000], fix: /\b1/ },
+  { option: 'onStoreError', wrong: ['', 'open', 'Allow', 5, null, true, {}], fix: /'local'/ },
   {
     option: 'localShare',
-    with: (value) => inline({ localShare: value }),
     wrong: [0, -0.5, 1.01, NaN, Infinity, '1', null, true],
     right: [0.001, 1],
     fix: /\b0\b.*\b1\b/,
   },
-  {
-    option: 'onDecision',
-    with: (value) => inline({ onDecision: value }),
-    wrong: NOT_FUNCTIONS,
-    fix: /function/,
-  },
-  { option: 'onHealth', with: (value) => inline({ onHealth: value }), wrong: NOT_FUNCTIONS, fix: /function/ },
-  { option: 'ban', with: (value) => inline({ ban: value }), wrong: [null, 5, '1h', true, []], fix: /object/ },
-  {
-    option: 'ban.after',
-    with: (value) => inline({ ban: { after: value } }),
-    wrong: [...NOT_COUNTS, 1e6 + 1],
-    right: [1, 1e6],
-    fix: /whole number/,
-  },
-  {
-    option: 'ban.within',
-    with: (value) => inline({ ban: { within: value } }),
-    wrong: NOT_DURATIONS,
-    right: [1, '366d'],
-    fix: /'10s'/,
-  },
-  { option: 'ban.for', with: (value) => inline({ ban: { for: value } }), wrong: NOT_DURATIONS, fix: /'10s'/ },
-  {
-    option: 'ban.max',
-    with: (value) => inline({ ban: { max: value } }),
-    wrong: [...NOT_DURATIONS, '59m'],
-    right: ['1h', '366d'],
-    fix: /`for`|'10s'/,
-  },
+  { option: 'onDecision', wrong: NOT_FUNCTIONS, fix: /function/ },
+  { option: 'onHealth', wrong: NOT_FUNCTIONS, fix: /function/ },
+  { option: 'ban', wrong: [null, 5, '1h', true, []], fix: /object/ },
+  { option: 'ban.after', wrong: [...NOT_COUNTS, 1e6 + 1], right: [1, 1e6], fix: /whole number/ },
+  { option: 'ban.within', wrong: NOT_DURATIONS, right: [1, '366d'], fix: /'10s'/ },
+  { option: 'ban.for', wrong: NOT_DURATIONS, fix: /'10s'/ },
+  { option: 'ban.max', wrong: [...NOT_DURATIONS, '59m'], right: ['1h', '366d'], fix: /`for`|'10s'/ },
   {
     option: 'ban.factor',
-    with: (value) => inline({ ban: { factor: value } }),
     wrong: [0, 0.999, 100.001, NaN, Infinity, '2', null, true],
     right: [1, 1.5, 100],
     fix: /\b1 .*\b100\b/,
   },
-  {
-    option: 'store',
-    with: (value) => inline({ store: value }),
-    wrong: [null, 5, 'redis', true, {}, [], { decide: () => {} }],
-    fix: /redisStore/,
-  },
-  {
-    option: 'maxWaiting',
-    with: (value) => inline({ maxWaiting: value }),
-    wrong: [...NOT_COUNTS, 1e6 + 1],
-    right: [1, 1e6],
-    fix: /\b1 .*\b1000000\b/,
-  },
+  { option: 'store', wrong: [null, 5, 'redis', true, {}, [], { decide: () => {} }], fix: /redisStore/ },
+  { option: 'maxWaiting', wrong: [...NOT_COUNTS, 1e6 + 1], right: [1, 1e6], fix: /\b1 .*\b1000000\b/ },
   {
     option: 'maxWaitingPerKey',
     with: (value) => inline({ maxWaiting: 5, maxWaitingPerKey: value }),
@@ -302,21 +243,18 @@ const rows: readonly Row[] = [
   },
   {
     option: 'policy.by',
-    with: (value) => inline({ by: value }),
     wrong: ['', '1', '-', '_', 'a b', 'é', 'x'.repeat(33), 5, null, true, [], {}],
     right: ['a', 'A-_9', 'x'.repeat(32), 'key'],
     fix: /\b31\b/,
   },
   {
     option: 'policy.unit',
-    with: (value) => inline({ unit: value }),
     wrong: ['', 'a b', 'é', 'x'.repeat(65), 5, null, true, [], {}],
     right: ['requests', '.-_9', 'x'.repeat(64)],
     fix: /\b1 .*\b64\b/,
   },
   {
     option: 'policy.count',
-    with: (value) => inline({ count: value }),
     wrong: ['', 'all', 5, true, [], {}],
     right: ['admitted', 'attempts'],
     fix: /'attempts'/,
@@ -335,25 +273,9 @@ const rows: readonly Row[] = [
     right: [policiesBy(7)],
     fix: /\b7\b/,
   },
-  {
-    option: 'memoryStore.maxKeys',
-    with: (value) => () => memoryStore({ maxKeys: value }),
-    wrong: [...NOT_COUNTS, 99, 16e6 + 1],
-    right: [100, 16e6],
-    fix: /\b100\b/,
-  },
-  {
-    option: 'memoryStore.clock',
-    with: (value) => () => memoryStore({ clock: value }),
-    wrong: NOT_FUNCTIONS,
-    fix: /function/,
-  },
-  {
-    option: 'memoryStore.onFull',
-    with: (value) => () => memoryStore({ onFull: value }),
-    wrong: ['', 'allow', 'Deny', 5, true, null, {}],
-    fix: /'admit'.*'deny'/,
-  },
+  { option: 'memoryStore.maxKeys', wrong: [...NOT_COUNTS, 99, 16e6 + 1], right: [100, 16e6], fix: /\b100\b/ },
+  { option: 'memoryStore.clock', wrong: NOT_FUNCTIONS, fix: /function/ },
+  { option: 'memoryStore.onFull', wrong: ['', 'allow', 'Deny', 5, true, null, {}], fix: /'admit'.*'deny'/ },
   {
     option: 'memoryStore',
     with: (value) => () => memoryStore(value),
@@ -362,17 +284,11 @@ const rows: readonly Row[] = [
   },
   {
     option: 'redisStore.prefix',
-    with: (value) => () => redisStore(client, { prefix: value }),
     wrong: ['', 'a b', '{', 'a}', 'é', '\0', 'x'.repeat(65), 5, null, true, {}],
     right: ['x', 'x'.repeat(64)],
     fix: /braces/,
   },
-  {
-    option: 'redisStore.clock',
-    with: (value) => () => redisStore(client, { clock: value }),
-    wrong: NOT_FUNCTIONS,
-    fix: /function/,
-  },
+  { option: 'redisStore.clock', wrong: NOT_FUNCTIONS, fix: /function/ },
   {
     option: 'redisStore',
     with: (value) => () => redisStore(client, value),
@@ -407,13 +323,13 @@ const asText = (value: unknown) =>
   typeof value === 'bigint' ? `${value}n` : typeof value === 'function' ? 'a function' : String(value);
 
 describe('bad input', () => {
-  for (const { option, with: make, wrong, right = [], fix } of rows) {
+  for (const { option, with: call = callWith(option), wrong, right = [], fix } of rows) {
     it(`${option}: ${wrong.length} wrong values (${fix.source})`, () => {
       for (const value of wrong) {
         const label = typeof value === 'string' ? JSON.stringify(value.slice(0, 20)) : asText(value);
         let error: HeadgateError;
         try {
-          error = errorOf(make(value as never));
+          error = errorOf(call(value as never));
         } catch (reason) {
           throw new Error(`${option} = ${label}: ${(reason as Error).message}`, { cause: reason });
         }
@@ -422,7 +338,7 @@ describe('bad input', () => {
         if (typeof value === 'number' || typeof value === 'bigint')
           expect(error.message).to.include(asText(value));
       }
-      for (const value of right) make(value as never)();
+      for (const value of right) call(value as never)();
     });
   }
 

@@ -1,9 +1,10 @@
 // A malformed reply of a store is a store error, not a decision.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import { createLimiter, HeadgateError, type LimiterOptions, type Store } from 'headgate';
+import { createLimiter, type LimiterOptions, type Store } from 'headgate';
 import type { ChangeReply, Reply } from 'headgate/stores';
 import { redisStore } from 'headgate/redis';
+import { codeOf } from './support/errors.js';
 
 const now = Date.now();
 const sound: Reply = { now, step: 0, ban: 0, verdicts: [0, 4, 1_000] };
@@ -49,16 +50,6 @@ const limiterOn = (store: Store, options: Partial<LimiterOptions> = {}) =>
     store,
   });
 
-async function codeOf(call: Promise<unknown>): Promise<string | undefined> {
-  try {
-    await call;
-    return undefined;
-  } catch (error) {
-    expect(error).to.be.instanceOf(HeadgateError);
-    return (error as HeadgateError).code;
-  }
-}
-
 describe('a malformed reply', () => {
   it('is a store error, with a code, whether it arrives at once or later', async () => {
     for (const reply of JUNK) {
@@ -102,7 +93,7 @@ describe('a malformed reply', () => {
       [-1_001, 0, 5_000],
       [0, 1e12, 2 ** 50],
     ]) {
-      expect(await codeOf(limiterOn(later({ ...sound, verdicts })).consume('key'))).to.equal(undefined);
+      expect(await codeOf(limiterOn(later({ ...sound, verdicts })).consume('key'))).to.equal('none');
     }
     const banned = { now, step: 0, ban: 1_000, verdicts: [] };
     expect(await limiterOn(later(banned), { ban: {} }).consume('key')).to.include({ reason: 'banned' });

@@ -66,195 +66,123 @@ function mismatch(first: object, second: object): () => unknown {
 
 type When = 'made' | 'registered' | 'requested';
 
-const mistakes: readonly [mistake: string, when: When, make: () => unknown, code: string, says: RegExp][] = [
-  ['rateLimit(limiter)', 'made', () => rateLimit(limiter as never), 'INVALID_OPTION', /\{ limiter \}/],
-  [
-    'register(rateLimitPlugin, limiter)',
-    'registered',
-    () => onFastify((app) => app.register(rateLimitPlugin, limiter as never)),
-    'INVALID_OPTION',
-    /\{ limiter \}/,
-  ],
-  [
-    'rateLimited(fn, limiter)',
-    'made',
-    () => rateLimited(() => 1, limiter as never),
-    'INVALID_OPTION',
-    /\{ limiter \}/,
-  ],
-  [
-    'createLimiter(limiter)',
-    'made',
-    () => createLimiter(limiter as never),
-    'INVALID_OPTION',
-    /^createLimiter: .*options/,
-  ],
-  [
-    'createLimiter({})',
-    'made',
-    () => createLimiter({} as never),
-    'INVALID_OPTION',
-    /\{ limit: 100, window: '1m' \}/,
-  ],
-  [
-    'a policy without a window',
-    'made',
-    () => createLimiter({ limit } as never),
-    'INVALID_OPTION',
-    /^policy\.window: .*'10s'/,
-  ],
-  [
-    'a policy without a window, of several',
-    'made',
-    () => rateLimit({ policies: [{ limit, window }, { limit }] } as never),
-    'INVALID_OPTION',
-    /^policies\[1\]\.window: /,
-  ],
-  [
-    'a policy without a limit',
-    'made',
-    () => rateLimit({ window } as never),
-    'INVALID_OPTION',
-    /^policy\.limit: /,
-  ],
-  [
-    'slots without a lease',
-    'made',
-    () => createLimiter({ algorithm: 'concurrency', limit } as never),
-    'INVALID_OPTION',
-    /^policy\.lease: /,
-  ],
-  [
-    'a plugin without a quota',
-    'registered',
-    () =>
-      onFastify((app) => {
-        void app.register(rateLimitPlugin, { global: false });
-        void app.register(async (child) => void child.rateLimit());
-      }),
-    'INVALID_OPTION',
-    /^policy\.limit: .*plugin/i,
-  ],
-  [
-    'app.use(rateLimit)',
-    'requested',
-    () => failureOf(rateLimit),
-    'INVALID_ARGUMENT',
-    /app\.use\(rateLimit\(\)\)/,
-  ],
-  [
-    'Express middleware as a plugin of Fastify',
-    'registered',
-    () => onFastify((app) => app.register(rateLimit() as never)),
-    'INVALID_ARGUMENT',
-    /fastify\.register\(rateLimitPlugin\)/,
-  ],
-  [
-    'Express middleware as a hook of Fastify',
-    'requested',
-    () => ofHook(rateLimit()),
-    'INVALID_ARGUMENT',
-    /fastify\.register/,
-  ],
-  [
-    'rateLimit as a hook of Fastify',
-    'requested',
-    () => ofHook(rateLimit),
-    'INVALID_ARGUMENT',
-    /fastify\.register/,
-  ],
-  [
-    'the plugin in Express',
-    'requested',
-    () => failureOf(rateLimitPlugin),
-    'INVALID_ARGUMENT',
-    /app\.use\(rateLimit\(\)\)/,
-  ],
-  [
-    'burst without an algorithm',
-    'made',
-    () => rateLimit({ limit, window, burst: 9 } as never),
-    'UNKNOWN_OPTION',
-    /'burst'.*sliding-window.*algorithm: 'token-bucket'/,
-  ],
-  [
-    'segments of a fixed window',
-    'made',
-    () => createLimiter({ algorithm: 'fixed-window', limit, window, segments: 9 } as never),
-    'UNKNOWN_OPTION',
-    /algorithm: 'sliding-window'/,
-  ],
-  [
-    'other policies',
-    'made',
-    mismatch({ limit, window: 60_000 }, { ...bursts }),
-    'POLICY_MISMATCH',
-    /5\/1m.*token-bucket 1\/10s burst 3\./,
-  ],
-  [
-    'other bans',
-    'made',
-    mismatch({ limit, window, ban: { after: 3 } }, { limit, window, ban: {} }),
-    'POLICY_MISMATCH',
-    /5\/1m, ban after 3 .*10m.*1h.*2.*1d.*5\/1m, ban by hand/,
-  ],
-  [
-    'a cost above the limit',
-    'made',
-    () => rateLimit({ limit, window, cost: 6 }),
-    'INVALID_OPTION',
-    /^cost: .*\b5\b/,
-  ],
-  [
-    'a cost above one of the limits',
-    'made',
-    () =>
-      rateLimit({
-        policies: [
-          { name: 'burst', ...bursts },
-          { name: 'day', limit: 100, window: '1d' },
-        ],
-        cost: 4,
-      }),
-    'INVALID_OPTION',
-    /^cost: .*'burst'.*\b3\b/,
-  ],
-  [
-    "a cost above a given limiter's",
-    'made',
-    () => rateLimit({ limiter, cost: 6 }),
-    'INVALID_OPTION',
-    /^cost: .*\b5\b/,
-  ],
-  [
-    "a cost above the limiter's of a function",
-    'made',
-    () => rateLimited(() => 1, { limit, window, cost: 6 }),
-    'INVALID_OPTION',
-    /^cost: .*\b5\b/,
-  ],
-  [
-    'the same of a given limiter',
-    'made',
-    () => rateLimited(() => 1, { limiter, cost: 6 }),
-    'INVALID_OPTION',
-    /^cost: .*\b5\b/,
-  ],
-  [
-    'a cost above a route’s limit',
-    'registered',
-    () =>
-      onFastify((app) => {
-        void app.register(rateLimitPlugin, { limit: 100, window, cost: 10 });
+type Mistake = readonly [mistake: string, make: () => unknown, says: RegExp, code?: string];
 
-        void app.register(async (child) => {
-          child.get('/', { config: { rateLimit: { limit, window } } }, () => 'ok');
-        });
-      }),
-    'INVALID_OPTION',
-    /^config\.rateLimit of \/: cost: .*\b5\b/,
+/** The mistakes by the moment of the error, whose default code is INVALID_OPTION. */
+const mistakes: Readonly<Record<When, readonly Mistake[]>> = {
+  made: [
+    ['rateLimit(limiter)', () => rateLimit(limiter as never), /\{ limiter \}/],
+    ['rateLimited(fn, limiter)', () => rateLimited(() => 1, limiter as never), /\{ limiter \}/],
+    ['createLimiter(limiter)', () => createLimiter(limiter as never), /^createLimiter: .*options/],
+    ['createLimiter({})', () => createLimiter({} as never), /\{ limit: 100, window: '1m' \}/],
+    ['a policy without a window', () => createLimiter({ limit } as never), /^policy\.window: .*'10s'/],
+    [
+      'a policy without a window, of several',
+      () => rateLimit({ policies: [{ limit, window }, { limit }] } as never),
+      /^policies\[1\]\.window: /,
+    ],
+    ['a policy without a limit', () => rateLimit({ window } as never), /^policy\.limit: /],
+    [
+      'slots without a lease',
+      () => createLimiter({ algorithm: 'concurrency', limit } as never),
+      /^policy\.lease: /,
+    ],
+    [
+      'burst without an algorithm',
+      () => rateLimit({ limit, window, burst: 9 } as never),
+      /'burst'.*sliding-window.*algorithm: 'token-bucket'/,
+      'UNKNOWN_OPTION',
+    ],
+    [
+      'segments of a fixed window',
+      () => createLimiter({ algorithm: 'fixed-window', limit, window, segments: 9 } as never),
+      /algorithm: 'sliding-window'/,
+      'UNKNOWN_OPTION',
+    ],
+    [
+      'other policies',
+      mismatch({ limit, window: 60_000 }, { ...bursts }),
+      /5\/1m.*token-bucket 1\/10s burst 3\./,
+      'POLICY_MISMATCH',
+    ],
+    [
+      'other bans',
+      mismatch({ limit, window, ban: { after: 3 } }, { limit, window, ban: {} }),
+      /5\/1m, ban after 3 .*10m.*1h.*2.*1d.*5\/1m, ban by hand/,
+      'POLICY_MISMATCH',
+    ],
+    ['a cost above the limit', () => rateLimit({ limit, window, cost: 6 }), /^cost: .*\b5\b/],
+    [
+      'a cost above one of the limits',
+      () =>
+        rateLimit({
+          policies: [
+            { name: 'burst', ...bursts },
+            { name: 'day', limit: 100, window: '1d' },
+          ],
+          cost: 4,
+        }),
+      /^cost: .*'burst'.*\b3\b/,
+    ],
+    ["a cost above a given limiter's", () => rateLimit({ limiter, cost: 6 }), /^cost: .*\b5\b/],
+    [
+      "a cost above the limiter's of a function",
+      () => rateLimited(() => 1, { limit, window, cost: 6 }),
+      /^cost: .*\b5\b/,
+    ],
+    ['the same of a given limiter', () => rateLimited(() => 1, { limiter, cost: 6 }), /^cost: .*\b5\b/],
   ],
-];
+  registered: [
+    [
+      'register(rateLimitPlugin, limiter)',
+      () => onFastify((app) => app.register(rateLimitPlugin, limiter as never)),
+      /\{ limiter \}/,
+    ],
+    [
+      'a plugin without a quota',
+      () =>
+        onFastify((app) => {
+          void app.register(rateLimitPlugin, { global: false });
+          void app.register(async (child) => void child.rateLimit());
+        }),
+      /^policy\.limit: .*plugin/i,
+    ],
+    [
+      'Express middleware as a plugin of Fastify',
+      () => onFastify((app) => app.register(rateLimit() as never)),
+      /fastify\.register\(rateLimitPlugin\)/,
+      'INVALID_ARGUMENT',
+    ],
+    [
+      'a cost above a route’s limit',
+      () =>
+        onFastify((app) => {
+          void app.register(rateLimitPlugin, { limit: 100, window, cost: 10 });
+
+          void app.register(async (child) => {
+            child.get('/', { config: { rateLimit: { limit, window } } }, () => 'ok');
+          });
+        }),
+      /^config\.rateLimit of \/: cost: .*\b5\b/,
+    ],
+  ],
+  requested: [
+    ['app.use(rateLimit)', () => failureOf(rateLimit), /app\.use\(rateLimit\(\)\)/, 'INVALID_ARGUMENT'],
+    [
+      'Express middleware as a hook of Fastify',
+      () => ofHook(rateLimit()),
+      /fastify\.register/,
+      'INVALID_ARGUMENT',
+    ],
+    ['rateLimit as a hook of Fastify', () => ofHook(rateLimit), /fastify\.register/, 'INVALID_ARGUMENT'],
+    [
+      'the plugin in Express',
+      () => failureOf(rateLimitPlugin),
+      /app\.use\(rateLimit\(\)\)/,
+      'INVALID_ARGUMENT',
+    ],
+  ],
+};
 
 async function errorOf(call: () => unknown): Promise<HeadgateError> {
   const error = await new Promise((resolve) => resolve(call())).then(
@@ -266,14 +194,13 @@ async function errorOf(call: () => unknown): Promise<HeadgateError> {
 }
 
 describe('errors of likely mistakes', () => {
-  for (const [mistake, when, make, code, values] of mistakes) {
-    it(`${mistake}: an error when it is ${when}`, async () => {
-      const call = when === 'made' ? make : () => make();
-      const error = await errorOf(call);
-      expect(error.code).to.equal(`HEADGATE_${code}`);
-      expect(withoutPage(error.message)).to.match(values).and.to.match(/[.]$/);
-    });
-  }
+  for (const [when, all] of Object.entries(mistakes))
+    for (const [mistake, make, values, code = 'INVALID_OPTION'] of all)
+      it(`${mistake}: an error when it is ${when}`, async () => {
+        const error = await errorOf(make);
+        expect(error.code).to.equal(`HEADGATE_${code}`);
+        expect(withoutPage(error.message)).to.match(values).and.to.match(/[.]$/);
+      });
 
   it('a limiter with a refused cost claims no name', () => {
     const store = memoryStore();
@@ -295,7 +222,7 @@ describe('the page of an error’s code', () => {
     const store: Store = { decide: fail, adjust: fail, lease: fail, reset: fail, ban: fail };
     const away = createLimiter({ store, limit, window, onStoreError: 'throw' });
     const errors = await Promise.all([
-      ...mistakes.slice(0, 5).map(([, , make]) => errorOf(make)),
+      ...mistakes.made.slice(0, 5).map(([, make]) => errorOf(make)),
       errorOf(() => limiter.wait('key', { cost: 6 })),
       errorOf(() => away.consume('key')),
     ]);

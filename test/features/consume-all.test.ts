@@ -18,12 +18,7 @@ for (const [name, createStore] of Object.entries(stores)) {
     function setup() {
       const store = createStore(new TestClock().read);
       const perAddress = limiterOn(store, { name: 'address', limit: 10, window: '1m' });
-      const perAccount = limiterOn(store, {
-        name: 'account',
-        algorithm: 'token-bucket',
-        limit: 3,
-        window: '1m',
-      });
+      const perAccount = limiterOn(store, { name: 'account', policies: 'token-bucket 3/1m' });
       const slots = limiterOn(store, { name: 'slots', algorithm: 'concurrency', limit: 4, lease: '1m' });
       const all: Ask[] = [
         { limiter: perAddress, key: '10.0.0.1' },

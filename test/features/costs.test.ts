@@ -4,7 +4,6 @@ import {
   type Decision,
   type HeadgateError,
   type Policy,
-  type Store,
   consumeAll,
   createLimiter,
   memoryStore,
@@ -13,6 +12,7 @@ import { rateLimited } from 'headgate/decorators';
 import { countedServer } from '../support/counted-server.js';
 import { waitRequest } from '../support/requests.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
+import { around } from '../support/around.js';
 
 const HOUR_MS = 3_600_000;
 const requests: Policy = { name: 'requests', limit: 5, window: '1h' };
@@ -499,7 +499,7 @@ describe('a cost per policy, without an answer from the store', () => {
   it('is charged and settled by the process that decides instead', async () => {
     const store = memoryStore();
     const tested = createLimiter({
-      store: { ...bound(store), decide: () => Promise.reject(new Error('It is away.')) },
+      store: { ...around(store), decide: () => Promise.reject(new Error('It is away.')) },
       policies: [requests, tokens],
       warnings: false,
     });
@@ -518,7 +518,7 @@ describe('a cost per policy, without an answer from the store', () => {
     let delay = 60;
     const tested = createLimiter({
       store: {
-        ...bound(store),
+        ...around(store),
         decide: async (query) => {
           const reply = store.decide(query);
           await new Promise((resolve) => setTimeout(resolve, delay));
@@ -539,14 +539,3 @@ describe('a cost per policy, without an answer from the store', () => {
     await tested.close();
   });
 });
-
-/** Only the methods of a store, so that it counts as a store on the network. */
-function bound(store: Store): Store {
-  return {
-    decide: (query) => store.decide(query),
-    adjust: (change) => store.adjust(change),
-    lease: (change) => store.lease(change),
-    reset: (subject) => store.reset(subject),
-    ban: (subject, ms) => store.ban(subject, ms),
-  };
-}

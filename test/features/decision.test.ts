@@ -122,14 +122,7 @@ describe('the types of a decision', () => {
     ]);
     for (const decision of decisions) expectAsTyped(decision);
 
-    const leaky = createLimiter({
-      algorithm: 'leaky-bucket',
-      limit: 1,
-      window: '1h',
-      burst: 1,
-      maxDelay: '10h',
-      maxWaiting: 1,
-    });
+    const leaky = createLimiter({ policies: 'leaky-bucket 1/1h burst 1 max-delay 10h', maxWaiting: 1 });
     const admitted = [];
     for (let n = 0; n < 3; n++) admitted.push(await leaky.consume('k'));
     const [, waiting, last] = admitted.map((decision) => leaky.hold(decision).catch(() => undefined));

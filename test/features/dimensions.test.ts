@@ -6,11 +6,9 @@ import {
   memoryStore,
   type CreateLimiterOptions,
   type LimiterOptions,
-  type HeadgateError,
   type Key,
   type Limiter,
   type Policy,
-  type Store,
 } from 'headgate';
 import { rateLimited } from 'headgate/decorators';
 import { redisStore } from 'headgate/redis';
@@ -18,20 +16,14 @@ import { stateStore } from 'headgate/stores';
 import { setsByDimension, select } from '../../src/contract/dimension-sets.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 import { serverKinds } from '../support/shared-servers.js';
+import { around } from '../support/around.js';
+import { codeOf } from '../support/errors.js';
 
 const POLICIES: readonly Policy[] = [
   { name: 'ip', algorithm: 'fixed-window', limit: 3, window: '1m' },
   { name: 'account', algorithm: 'fixed-window', limit: 2, window: '1m', by: 'account' },
   { name: 'org', algorithm: 'fixed-window', limit: 5, window: '1h', by: 'org' },
 ];
-
-const codeOf = (run: () => unknown): Promise<string> =>
-  Promise.resolve()
-    .then(run)
-    .then(
-      () => 'none',
-      (error: HeadgateError) => error.code,
-    );
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`policies by several keys, on ${name}`, () => {
@@ -316,14 +308,7 @@ describe('policies by several keys', () => {
   });
 
   it('a store without support for dimensions is refused, and so is a backend that writes one key at a time', async () => {
-    const right = memoryStore();
-    const old: Store = {
-      decide: (query) => right.decide(query),
-      adjust: (change) => right.adjust(change),
-      lease: (change) => right.lease(change),
-      reset: (subject) => right.reset(subject),
-      ban: (subject, ms) => right.ban(subject, ms),
-    };
+    const old = around(memoryStore());
     const bytes = stateStore({ update: (_, change) => void change(undefined, 0) });
     for (const store of [old, bytes])
       expect(await codeOf(() => createLimiter({ store, policies: POLICIES }))).to.equal(

@@ -50,8 +50,7 @@ for (const [name, begin] of Object.entries(fakes)) {
       it(`decisions on ${kind} come, however many at once and however busy the process was`, async () => {
         const onServer = createLimiter({
           store: redisStore(clients[kind], { prefix: freshPrefix() }),
-          limit: 30,
-          window: '1m',
+          policies: '30/1m',
           timeout: '10s',
           onStoreError: 'throw',
         });

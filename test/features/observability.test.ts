@@ -77,8 +77,7 @@ describe('diagnostics channels', () => {
   it('publish the decisions of a list', async () => {
     const limit = rateLimit({
       name: 'lists',
-      limit: 1,
-      window: '1m',
+      policies: '1/1m',
       clientIp: () => '192.0.2.1',
       denyList: ['192.0.2.1'],
     });

@@ -201,11 +201,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 
     it('a log does not grow with units that were given back', async () => {
       const clock = new TestClock();
-      const limiter = limiterOn(createStore(clock.read), {
-        algorithm: 'sliding-log',
-        limit: 8,
-        window: '1h',
-      });
+      const limiter = limiterOn(createStore(clock.read), { policies: 'sliding-log 8/1h' });
       const open: Decision[] = [];
       const admitted: number[] = [];
       for (let i = 0; i < 300; i++) {

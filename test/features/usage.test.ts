@@ -1,16 +1,11 @@
 import { expect } from 'chai';
-import type { HeadgateError, Policy, Store } from 'headgate';
+import type { Policy, Store } from 'headgate';
 import { join } from 'node:path';
 import { limiterOn, stores, TestClock, type CreateStore } from '../support/stores.js';
 import { describeSqlite, makeDirectory, storeOn } from '../support/sqlite.js';
+import { codeOf } from '../support/errors.js';
 
 const HOUR = 3_600_000;
-
-const codeOf = (promise: Promise<unknown>) =>
-  promise.then(
-    () => undefined,
-    (error: HeadgateError) => error.code,
-  );
 
 /** One policy of each algorithm, with a full quota of 10. */
 const policies: Policy[] = [

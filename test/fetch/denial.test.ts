@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { limitFetch, readAnswer } from 'headgate/fetch';
 import { denialOf } from '../../src/fetch/denial.js';
 import { NOW, REAL_ANSWERS } from './answers.js';
+import { codeOf } from '../support/errors.js';
 
 describe('denials by real answers', () => {
   let zone: string | undefined;
@@ -70,12 +71,6 @@ describe('a reset of a quota that is not exhausted', () => {
 describe('the option denied', () => {
   const url = 'http://partner.test/';
   const wide = { policies: ['1000/1s'], warnings: false, timeout: 50 } as const;
-  const codeOf = (work: Promise<unknown>) =>
-    work.then(
-      () => undefined,
-      (error: { code: string }) => error.code,
-    );
-
   it('finds denials in a body, which the caller still reads; the key pauses, and the call is sent again', async () => {
     const bodies = [{ errors: [{ extensions: { code: 'THROTTLED' } }] }, { data: 1 }];
     const call = limitFetch(() => Promise.resolve(Response.json(bodies.shift())), {

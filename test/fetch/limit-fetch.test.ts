@@ -8,18 +8,9 @@ import { Redis } from 'ioredis';
 import { useFakeTimers, type SinonFakeTimers } from 'sinon';
 import { startServer } from '../support/servers.js';
 import { StrictServer } from '../support/strict-server.js';
+import { codeOf } from '../support/errors.js';
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
-async function codeOf(work: Promise<unknown>): Promise<ErrorCode | undefined> {
-  try {
-    await work;
-  } catch (error) {
-    if (error instanceof HeadgateError) return error.code;
-    throw error;
-  }
-  return undefined;
-}
 
 /** A response without a server. */
 const answers = (
@@ -591,12 +582,11 @@ describe('limitFetch', function () {
     beforeEach(() => (time = useFakeTimers({ now: Date.now(), toNotFake: ['nextTick', 'queueMicrotask'] })));
     afterEach(() => time.restore());
 
-    /** Counts the one-second jobs that end within three minutes, and the error codes of the rest. */
+    /** Counts the one-second jobs that end within three minutes without an error ('none'), and the error codes of the rest. */
     const run = async (call: LimitedFetch, jobs: number): Promise<Record<string, number>> => {
       const ends: Record<string, number> = {};
       const job = () => call.schedule(() => new Promise((resolve) => setTimeout(resolve, 1000)));
-      for (let i = 0; i < jobs; i++)
-        void codeOf(job()).then((code = 'done' as never) => (ends[code] = (ends[code] ?? 0) + 1));
+      for (let i = 0; i < jobs; i++) void codeOf(job()).then((code) => (ends[code] = (ends[code] ?? 0) + 1));
       await time.tickAsync(180_000);
       await call.limiter.close();
       return ends;
@@ -604,22 +594,22 @@ describe('limitFetch', function () {
     const two = { algorithm: 'concurrency', limit: 2, lease: '1m' } as const;
 
     it('waits without a time limit', async () => {
-      expect(await run(limitFetch(fetch, two), 80)).to.deep.equal({ done: 80 });
+      expect(await run(limitFetch(fetch, two), 80)).to.deep.equal({ none: 80 });
       const limiter = createLimiter(two);
-      expect(await run(limitFetch(fetch, { limiter }), 80)).to.deep.equal({ done: 80 });
+      expect(await run(limitFetch(fetch, { limiter }), 80)).to.deep.equal({ none: 80 });
     });
 
     it('keeps the timeout and the lines that were set', async () => {
       const timeout = await run(limitFetch(fetch, { ...two, timeout: '10.5s' }), 80);
-      expect(timeout).to.deep.equal({ done: 22, HEADGATE_WAIT_TIMEOUT: 58 });
+      expect(timeout).to.deep.equal({ none: 22, HEADGATE_WAIT_TIMEOUT: 58 });
       for (const bounded of [
         limitFetch(fetch, { ...two, maxWaiting: 10 }),
         limitFetch(fetch, { ...two, maxWaitingPerKey: 10 }),
         limitFetch(fetch, { limiter: createLimiter({ ...two, maxWaiting: 10, maxWaitingPerKey: 10 }) }),
       ]) {
         const ends = await run(bounded, 80);
-        expect(ends).to.have.keys('done', 'HEADGATE_QUEUE_FULL');
-        expect(ends.done).to.be.below(14);
+        expect(ends).to.have.keys('none', 'HEADGATE_QUEUE_FULL');
+        expect(ends.none).to.be.below(14);
       }
     });
 

@@ -7,6 +7,7 @@ import { expect } from 'chai';
 import { createLimiter } from 'headgate';
 import { limitFetch } from 'headgate/fetch';
 import { useFakeTimers } from 'sinon';
+import { codeOf } from '../support/errors.js';
 
 const url = 'http://partner.test/';
 const wide = { policies: ['1000/1s'], warnings: false } as const;
@@ -25,12 +26,6 @@ function partner() {
 const turns = async (): Promise<void> => {
   for (let i = 0; i < 100; i++) await Promise.resolve();
 };
-const codeOf = (work: Promise<unknown>) =>
-  work.then(
-    () => undefined,
-    (error: { code: string }) => error.code,
-  );
-
 describe('a pause of limitFetch', () => {
   it('ends by the fake timers of node:test, for a retry and for a later call', async () => {
     mock.timers.enable({ apis: ['setTimeout', 'Date'] });

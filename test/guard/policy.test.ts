@@ -4,6 +4,7 @@ import {
   createLimiter,
   HeadgateError,
   memoryStore,
+  type CreateLimiterOptions,
   type Health,
   type Limiter,
   type Policy,
@@ -47,6 +48,16 @@ const fail = (): Promise<never> => Promise.reject(new Error('the network is on f
 
 const POLICY: Policy = { name: 'p', algorithm: 'fixed-window', limit: 10, window: '1m' };
 
+/** A store of the test, and its limiter, which is closed after the test. */
+function guarded(options: Partial<CreateLimiterOptions> = {}) {
+  const store = new TestStore();
+  const limiter = createLimiter({ store, policies: [POLICY], ...options } as CreateLimiterOptions);
+  limiters.push(limiter);
+  return { store, limiter };
+}
+
+const limiters: Limiter[] = [];
+
 async function bringDown(limiter: { consume(key: string): Promise<unknown>; health: Health }): Promise<void> {
   await until(async () => {
     await limiter.consume('x').catch(() => {});
@@ -64,16 +75,13 @@ async function closeWhileDown(store: TestStore, closed: Limiter, open: Limiter):
 }
 
 describe('the guard', () => {
+  afterEach(async () => {
+    for (const limiter of limiters.splice(0)) await limiter.close();
+  });
+
   for (const mode of MODES) {
     it(`${mode}: answers in time, wraps the store's error, and comes back`, async () => {
-      const store = new TestStore();
-      const limiter = createLimiter({
-        store,
-        policies: [POLICY],
-        onStoreError: mode,
-        timeout: 20,
-        connectTimeout: 20,
-      });
+      const { store, limiter } = guarded({ onStoreError: mode, timeout: 20, connectTimeout: 20 });
       for (const [answer, code] of [
         [fail, 'HEADGATE_STORE_ERROR'],
         [() => FOREVER, 'HEADGATE_STORE_TIMEOUT'],
@@ -103,16 +111,12 @@ describe('the guard', () => {
       }
       store.answer = admit;
       assert.equal((await limiter.consume('a')).degraded, false);
-      await limiter.close();
     });
   }
 
   it('stops waiting for a store that is down, probes it with one call at a time, and reports both changes', async () => {
-    const store = new TestStore();
     const changes: string[] = [];
-    const limiter = createLimiter({
-      store,
-      policies: [POLICY],
+    const { store, limiter } = guarded({
       onStoreError: 'allow',
       timeout: 20,
       connectTimeout: 20,
@@ -134,7 +138,6 @@ describe('the guard', () => {
     await until(async () => !(await limiter.consume('a')).degraded, 1000);
     assert.deepEqual(limiter.health.failures, 0);
     assert.deepEqual(changes, ['down HEADGATE_STORE_TIMEOUT', 'up undefined']);
-    await limiter.close();
   });
 
   it('reports nothing to a closed limiter about a store that other limiters use', async () => {
@@ -166,13 +169,12 @@ describe('the guard', () => {
   });
 
   it('each close waits for open calls, even the second close', async () => {
-    const store = new TestStore();
+    const { store, limiter } = guarded({ timeout: '1m' });
     let answer: (() => void) | undefined;
     store.answer = async (query) => {
       await new Promise<void>((resolve) => (answer = resolve));
       return admit(query);
     };
-    const limiter = createLimiter({ store, policies: [POLICY], timeout: '1m' });
     const decision = limiter.consume('a');
     let closed = 0;
     const closing = [limiter.close(), limiter.close()].map((close) => close.then(() => closed++));
@@ -183,14 +185,7 @@ describe('the guard', () => {
   });
 
   it('tries a stalled store again as soon as it answers an earlier call', async () => {
-    const store = new TestStore();
-    const limiter = createLimiter({
-      store,
-      policies: [POLICY],
-      onStoreError: 'allow',
-      timeout: 5,
-      connectTimeout: 5,
-    });
+    const { store, limiter } = guarded({ onStoreError: 'allow', timeout: 5, connectTimeout: 5 });
     let resume!: () => void;
     const resumed = new Promise<void>((resolve) => (resume = resolve));
     store.answer = async (query) => {
@@ -204,7 +199,6 @@ describe('the guard', () => {
     await sleep(1);
     assert.equal(store.asked, asked + 2, 'a probe writes, and reads');
     assert.equal((await limiter.consume('a')).degraded, false);
-    await limiter.close();
   });
 
   it('probes the store by itself until it is back or the limiter is closed', async () => {
@@ -257,8 +251,7 @@ describe('the guard', () => {
 
   for (const mode of MODES) {
     it(`${mode}: malformed replies, however many, do not bring the store down`, async () => {
-      const store = new TestStore();
-      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode, timeout: 50 });
+      const { store, limiter } = guarded({ onStoreError: mode, timeout: 50 });
       await limiter.consume('a');
       store.answer = async () => ({ now: 1000, step: 0, ban: 0, verdicts: [0, 5] });
       const start = performance.now();
@@ -271,7 +264,6 @@ describe('the guard', () => {
       assert.deepEqual({ state, failures }, { state: 'up', failures: 0 });
       store.answer = admit;
       assert.equal((await limiter.consume('a')).degraded, false);
-      await limiter.close();
     });
   }
 
@@ -296,8 +288,7 @@ describe('the guard', () => {
   });
 
   it('distinguishes a store that answers too late from one that is gone', async () => {
-    const store = new TestStore();
-    const limiter = createLimiter({ store, policies: [POLICY], timeout: 5, connectTimeout: 5 });
+    const { store, limiter } = guarded({ timeout: 5, connectTimeout: 5 });
     store.answer = () => FOREVER;
     await bringDown(limiter);
     assert.equal(limiter.health.slow, false);
@@ -307,13 +298,11 @@ describe('the guard', () => {
     };
     await until(() => limiter.health.slow);
     assert.equal(limiter.health.state, 'down');
-    await limiter.close();
   });
 
   for (const mode of MODES) {
     it(`${mode}: an answer that this process was too busy to read in time counts`, async () => {
-      const store = new TestStore();
-      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode, timeout: 5 });
+      const { store, limiter } = guarded({ onStoreError: mode, timeout: 5 });
       // Sockets are read after timers, and before these callbacks.
       store.answer = async (query) => {
         await new Promise(setImmediate);
@@ -328,12 +317,10 @@ describe('the guard', () => {
         const { state, late, failures } = limiter.health;
         assert.deepEqual({ state, late, failures }, { state: 'up', late: i, failures: 0 });
       }
-      await limiter.close();
     });
 
     it(`${mode}: a call that this process sent too late is not a failure of the store, and has a separate code`, async () => {
-      const store = new TestStore();
-      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode });
+      const { store, limiter } = guarded({ onStoreError: mode });
       const code = 'HEADGATE_PROCESS_LATE';
       store.answer = () => Promise.reject(new HeadgateError(code, 'too late'));
       const start = performance.now();
@@ -350,13 +337,11 @@ describe('the guard', () => {
       }
       assert.equal(limiter.health.state, 'up');
       assert.ok(limiter.health.late >= 20);
-      await limiter.close();
     });
 
     it(`${mode}: a late admission is given back if the request was denied, and its slots in any case`, async () => {
-      const store = new TestStore();
       const policies: Policy[] = [POLICY, { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1m' }];
-      const limiter = createLimiter({ store, policies, onStoreError: mode, timeout: 5, connectTimeout: 5 });
+      const { store, limiter } = guarded({ policies, onStoreError: mode, timeout: 5, connectTimeout: 5 });
       let answer!: () => void;
       const answered = new Promise<void>((resolve) => (answer = resolve));
       store.answer = async (query) => {
@@ -372,14 +357,12 @@ describe('the guard', () => {
         store.told.sort(),
         turnedAway ? ['adjust late -3,-3', 'release late'] : ['release late'],
       );
-      await limiter.close();
     });
   }
 
   it('a late admission that a shadow would have denied is given back, except in the shadow, which was not charged', async () => {
-    const store = new TestStore();
     const policies: Policy[] = [POLICY, { ...POLICY, name: 'watched', shadow: true }];
-    const limiter = createLimiter({ store, policies, onStoreError: 'deny', timeout: 5, connectTimeout: 5 });
+    const { store, limiter } = guarded({ policies, onStoreError: 'deny', timeout: 5, connectTimeout: 5 });
     let answer!: () => void;
     // The wait of the second policy: admitted at once, held for a while, later, never.
     for (const [wait, told] of [
@@ -408,15 +391,16 @@ describe('the guard', () => {
     answer();
     await sleep(1);
     assert.deepEqual(store.told, []);
-    await limiter.close();
   });
 
   for (const mode of MODES) {
     it(`${mode}: slots are given back if the reply about them is lost`, async () => {
-      const store = new TestStore();
       const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1m' };
-      const limiter = createLimiter({
-        ...{ store, policies: [POLICY, slots], onStoreError: mode, timeout: 20, connectTimeout: 20 },
+      const { store, limiter } = guarded({
+        policies: [POLICY, slots],
+        onStoreError: mode,
+        timeout: 20,
+        connectTimeout: 20,
       });
       store.answer = fail;
       await limiter.consume('lost').catch(() => {});
@@ -441,15 +425,13 @@ describe('the guard', () => {
       await limiter.consume('late').catch(() => {});
       await until(() => store.told.length > 0);
       assert.deepEqual(store.told, ['release late']);
-      await limiter.close();
     });
   }
 
   it('marks abandoned questions for the store, but never a give-back', async () => {
-    const store = new TestStore();
     const questions: Query[] = [];
     const giveBacks: ChargeChange[] = [];
-    const limiter = createLimiter({ store, policies: [POLICY], timeout: 20, connectTimeout: 20 });
+    const { store, limiter } = guarded({ timeout: 20, connectTimeout: 20 });
     const decision = await limiter.consume('a');
     store.answer = (query) => {
       questions.push(query);
@@ -465,7 +447,6 @@ describe('the guard', () => {
     assert.equal(giveBacks[0]!.call!.until, 0, 'its time begins when the store writes it');
     await Promise.all([asked, refund]);
     assert.deepEqual([questions[0]!.call!.abandoned, giveBacks[0]!.call!.abandoned], [true, false]);
-    await limiter.close();
   });
 
   it('shares its findings with a store behind a wrapper that passes on copies', async () => {
@@ -540,15 +521,12 @@ describe('the guard', () => {
     const warnings: Error[] = [];
     const listen = (warning: Error) => void warnings.push(warning);
     process.on('warning', listen);
-    const store = new TestStore();
-    store.answer = fail;
-    const limiter = createLimiter({
-      store,
-      policies: [POLICY],
+    const { store, limiter } = guarded({
       onHealth: () => {
         throw new Error('oh');
       },
     });
+    store.answer = fail;
     await bringDown(limiter);
     assert.equal((await limiter.consume('a')).degraded, true);
     await sleep(1);
@@ -557,36 +535,31 @@ describe('the guard', () => {
       warnings.map(({ name, message }) => [name, message]),
       [['HeadgateWarning', 'onHealth threw: Error: oh']],
     );
-    await limiter.close();
   });
 
   it('a limiter that is refused gets no report, and does not probe the store', async () => {
-    const store = new TestStore();
-    const limiter = createLimiter({ store, policies: [POLICY] });
+    const { store } = guarded();
     const onHealth = (): void => assert.fail('It was told');
     assert.throws(() => createLimiter({ store, policies: [POLICY], onHealth }), {
       code: 'HEADGATE_NAME_REQUIRED',
     });
     await sleep(100);
     assert.equal(store.asked, 0);
-    await limiter.close();
   });
 
   it('an async onHealth or onDecision that rejects is a warning, too', async () => {
     const warnings: string[] = [];
     const listen = ({ message }: Error) => void warnings.push(message);
     process.on('warning', listen);
-    const store = new TestStore();
-    store.answer = fail;
     const reject = (what: string) => () => Promise.reject(new Error(what)) as unknown as void;
     const listeners = { onHealth: reject('one'), onDecision: reject('two') };
-    const limiter = createLimiter({ store, policies: [POLICY], ...listeners });
+    const { store, limiter } = guarded(listeners);
+    store.answer = fail;
     await bringDown(limiter);
     await sleep(1);
     process.off('warning', listen);
     assert.equal(warnings.filter((each) => each === 'onHealth threw: Error: one').length, 1);
     assert.ok(warnings.includes('onDecision threw: Error: two'));
-    await limiter.close();
   });
 
   it('a listener may throw a value without a text form', async () => {
@@ -611,8 +584,7 @@ describe('the guard', () => {
   });
 
   it('close: open calls get their answers, later calls are refused', async () => {
-    const store = new TestStore();
-    const limiter = createLimiter({ store, policies: [POLICY], timeout: 30, connectTimeout: 30 });
+    const { store, limiter } = guarded({ timeout: 30, connectTimeout: 30 });
     store.answer = () => FOREVER;
     const pending = Array.from({ length: 100 }, (_, i) => limiter.consume(`k${i}`));
     let closed = false;

@@ -16,6 +16,7 @@ import {
 } from './apps.js';
 import { ask, type Answer, type Ask } from './client.js';
 import { dialects } from './dialects.js';
+import { around } from '../support/around.js';
 
 /** A policy with simple times: all units are back at the end of the window. */
 const minute = (limit: number, name = 'minute'): Policy => ({
@@ -343,17 +344,13 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       let decide = () => {};
       const decided = new Promise<void>((resolve) => (decide = resolve));
       let isAsked = false;
-      const slow: Store = {
+      const slow = around(inner, {
         decide: async (query) => {
           isAsked = true;
           await decided;
           return inner.decide(query);
         },
-        adjust: (change) => inner.adjust(change),
-        lease: (change) => inner.lease(change),
-        reset: (subject) => inner.reset(subject),
-        ban: (subject, duration) => inner.ban(subject, duration),
-      };
+      });
       let hasLeft = false;
       await serve(
         { policies: [slot], store: slow },

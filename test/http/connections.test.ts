@@ -15,6 +15,7 @@ import { createLimiter, type Limiter, type Policy, type Store } from 'headgate';
 import { memory, TestClock } from '../support/stores.js';
 import { adapters, serveHttp2, type Scenario, type Serve, type Served, type TestOptions } from './apps.js';
 import { endings, get, sent } from './hostile.js';
+import { around } from '../support/around.js';
 
 const HOUR = 3_600_000;
 
@@ -114,16 +115,12 @@ class Site {
 function gated(): { store: Store; asked(): number; open(): void } {
   const inner = memory(new TestClock().read);
   const waiting: (() => void)[] = [];
-  const store: Store = {
+  const store = around(inner, {
     async decide(query) {
       if (!query.peek) await new Promise<void>((resolve) => waiting.push(resolve));
       return inner.decide(query);
     },
-    adjust: (change) => inner.adjust(change),
-    lease: (change) => inner.lease(change),
-    reset: (subject) => inner.reset(subject),
-    ban: (subject, duration) => inner.ban(subject, duration),
-  };
+  });
   return { store, asked: () => waiting.length, open: () => waiting.splice(0).forEach((go) => go()) };
 }
 

@@ -139,8 +139,7 @@ describe('the error of a request that fails', () => {
   it('has its code, and the details as its cause', async () => {
     const middleware = rateLimit({
       store: failing(),
-      limit: 1,
-      window: '1m',
+      policies: '1/1m',
       keyGenerator: () => 'key',
       onStoreError: 'throw',
     });

@@ -7,6 +7,7 @@ import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { createLimiter, HeadgateError, memoryStore, type Store } from 'headgate';
 import { clientKey, denial } from 'headgate/http';
 import rateLimitDefault, { rateLimitPlugin, type RateLimitOptions } from 'headgate/fastify';
+import { codeOf } from '../support/errors.js';
 
 const window = '1m';
 const ok = () => 'ok';
@@ -28,15 +29,6 @@ describe('the Fastify plugin', () => {
   }
 
   const post = (url: string): InjectOptions => ({ method: 'POST', url });
-
-  async function coded(action: () => unknown): Promise<string> {
-    try {
-      await action();
-    } catch (error) {
-      return (error as HeadgateError).code;
-    }
-    return 'no error';
-  }
 
   it('is the default export, too', () => {
     expect(rateLimitDefault).to.equal(rateLimitPlugin);
@@ -418,7 +410,7 @@ describe('the Fastify plugin', () => {
       app.get('/a', { config: { rateLimit: { ...group } } }, ok);
       app.post('/b', { config: { rateLimit: { ...group } } }, ok);
       const other = { ...group, limit: 3 };
-      expect(await coded(() => app.get('/c', { config: { rateLimit: other } }, ok))).to.equal(
+      expect(await codeOf(() => app.get('/c', { config: { rateLimit: other } }, ok))).to.equal(
         'HEADGATE_POLICY_MISMATCH',
       );
       expect(await statuses(1, '/a')).to.deep.equal([200]);
@@ -479,7 +471,7 @@ describe('the Fastify plugin', () => {
 
       const other = Fastify();
       void other.register(rateLimitPlugin, { store, limit: 5, window });
-      expect(await coded(() => other.ready())).to.equal('HEADGATE_NAME_REQUIRED');
+      expect(await codeOf(() => other.ready())).to.equal('HEADGATE_NAME_REQUIRED');
       await other.close();
     });
 
@@ -615,12 +607,6 @@ describe('the Fastify plugin', () => {
   });
 
   describe('fastify.rateLimit', () => {
-    it('is a hook', async () => {
-      await app.register(rateLimitPlugin, { global: false });
-      app.get('/', { onRequest: app.rateLimit({ limit: 1, window }) }, ok);
-      expect(await statuses(2, '/')).to.deep.equal([200, 429]);
-    });
-
     it("is stacked on the plugin's quota", async () => {
       await app.register(rateLimitPlugin, { limit: 3, window });
       app.get('/', { preHandler: app.rateLimit({ name: 'strict', limit: 1, window }) }, ok);
@@ -656,30 +642,30 @@ describe('the Fastify plugin', () => {
 
     it('without options and without a quota is refused', async () => {
       await app.register(rateLimitPlugin, { global: false });
-      expect(await coded(() => app.rateLimit())).to.equal('HEADGATE_INVALID_OPTION');
+      expect(await codeOf(() => app.rateLimit())).to.equal('HEADGATE_INVALID_OPTION');
     });
 
     it("needs names on one store, as the plugin's others do", async () => {
       await app.register(rateLimitPlugin, { global: false, store });
       app.rateLimit({ limit: 1, window });
-      expect(await coded(() => app.rateLimit({ limit: 1, window }))).to.equal('HEADGATE_NAME_REQUIRED');
+      expect(await codeOf(() => app.rateLimit({ limit: 1, window }))).to.equal('HEADGATE_NAME_REQUIRED');
     });
   });
 
   describe('errors', () => {
     it('in options end the registration', async () => {
       void app.register(rateLimitPlugin, { limit: 0, window });
-      expect(await coded(() => app.ready())).to.equal('HEADGATE_INVALID_OPTION');
+      expect(await codeOf(() => app.ready())).to.equal('HEADGATE_INVALID_OPTION');
     });
 
     it('in a route end its declaration', async () => {
       await app.register(rateLimitPlugin, { global: false });
       const declare = (rateLimit: unknown) => () => app.get('/', { config: { rateLimit } as object }, ok);
-      expect(await coded(declare({ limit: 1 }))).to.equal('HEADGATE_INVALID_OPTION');
-      expect(await coded(declare({ limit: 1, window, max: 2 }))).to.equal('HEADGATE_UNKNOWN_OPTION');
-      expect(await coded(declare({ limit: 1, window, global: true }))).to.equal('HEADGATE_UNKNOWN_OPTION');
-      expect(await coded(declare(true))).to.equal('HEADGATE_INVALID_OPTION');
-      expect(await coded(declare([]))).to.equal('HEADGATE_INVALID_OPTION');
+      expect(await codeOf(declare({ limit: 1 }))).to.equal('HEADGATE_INVALID_OPTION');
+      expect(await codeOf(declare({ limit: 1, window, max: 2 }))).to.equal('HEADGATE_UNKNOWN_OPTION');
+      expect(await codeOf(declare({ limit: 1, window, global: true }))).to.equal('HEADGATE_UNKNOWN_OPTION');
+      expect(await codeOf(declare(true))).to.equal('HEADGATE_INVALID_OPTION');
+      expect(await codeOf(declare([]))).to.equal('HEADGATE_INVALID_OPTION');
     });
 
     it('for a quota that is undefined', async () => {
@@ -688,12 +674,12 @@ describe('the Fastify plugin', () => {
         app.get('/', { config: { rateLimit: { limit: undefined, window } as object } }, ok);
         await app.ready();
       };
-      expect(await coded(declare)).to.equal('HEADGATE_INVALID_OPTION');
+      expect(await codeOf(declare)).to.equal('HEADGATE_INVALID_OPTION');
     });
 
     it('for an incomplete quota', async () => {
       void app.register(rateLimitPlugin, { window } as never);
-      expect(await coded(() => app.ready())).to.equal('HEADGATE_INVALID_OPTION');
+      expect(await codeOf(() => app.ready())).to.equal('HEADGATE_INVALID_OPTION');
     });
   });
 
@@ -723,9 +709,7 @@ describe('the Fastify plugin', () => {
       done();
     });
     await h2.register(rateLimitPlugin, {
-      algorithm: 'concurrency',
-      limit: 1,
-      lease: '1h',
+      policies: 'concurrency 1/1h',
       cost: ({ url }) => (url === '/slow' ? decided.then(() => 1) : 1),
     });
     h2.get('/slow', ok);

@@ -14,6 +14,7 @@ import { runs } from '../support/random.js';
 import { memory } from '../support/stores.js';
 import { adapters, serveHttp2, type Serve, type TestOptions, type TestRequest } from './apps.js';
 import { endings, get } from './hostile.js';
+import { around } from '../support/around.js';
 
 const policies: Policy[] = [
   { name: 'slots', algorithm: 'concurrency', limit: 1000, lease: '1h' },
@@ -365,14 +366,10 @@ describe('many limiters of a request', () => {
 
 /** A store whose decisions take some time. */
 function slowStore(inner: Store, delay: () => Promise<void>): Store {
-  return {
+  return around(inner, {
     async decide(query) {
       if (!query.peek) await delay();
       return inner.decide(query);
     },
-    adjust: (change) => inner.adjust(change),
-    lease: (change) => inner.lease(change),
-    reset: (subject) => inner.reset(subject),
-    ban: (subject, duration) => inner.ban(subject, duration),
-  };
+  });
 }

@@ -5,6 +5,7 @@ import { createLimiter, memoryStore, type HeadgateError } from 'headgate';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 import { compileOptions } from '../../src/http/compile-options.js';
+import { codeThrownBy } from '../support/errors.js';
 
 const fine = { limit: 5, window: '1m' };
 
@@ -194,19 +195,10 @@ it('numbers are accepted up to their bounds, and no further', () => {
 describe('options of several keys', () => {
   const byAccount = { ...fine, by: 'account' };
   const id = () => 'ada';
-  const codeOf = (make: () => unknown) => {
-    try {
-      make();
-      return 'none';
-    } catch (error) {
-      return (error as HeadgateError).code;
-    }
-  };
-
   it('with tiers: each tier that may decide needs its keys, and each key needs a policy of one of them', () => {
     const tiers = { free: '1/1m', team: '1/1m by account', big: '1/1m by org' };
     const tier = () => 'free';
-    const code = (options: object) => codeOf(() => rateLimit({ tiers, tier, ...options }));
+    const code = (options: object) => codeThrownBy(() => rateLimit({ tiers, tier, ...options }));
     expect(code({ keys: { account: id, org: id } })).to.equal('none');
     expect(code({ keys: { account: id } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
     expect(code({ keys: { account: id, org: id, planet: id } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
@@ -217,27 +209,28 @@ describe('options of several keys', () => {
 
   it('tiers cannot be combined with a function for the policies', () => {
     const policies = () => '1/1m';
-    const code = (options: object) => codeOf(() => rateLimit({ policies, ...options } as RateLimitOptions));
+    const code = (options: object) =>
+      codeThrownBy(() => rateLimit({ policies, ...options } as RateLimitOptions));
     expect(code({})).to.equal('none');
     for (const tier of [undefined, 'free', () => 'free'])
       expect(code({ tier, tiers: { free: '1/1m' } })).to.equal('HEADGATE_INVALID_OPTION');
   });
 
   it('must match the dimensions of the policies', () => {
-    expect(codeOf(() => rateLimit({ ...byAccount, keys: { account: id } }))).to.equal('none');
-    expect(codeOf(() => rateLimit({ ...byAccount }))).to.equal('HEADGATE_UNKNOWN_DIMENSION');
-    expect(codeOf(() => rateLimit({ ...byAccount, keys: { account: id, org: id } }))).to.equal(
+    expect(codeThrownBy(() => rateLimit({ ...byAccount, keys: { account: id } }))).to.equal('none');
+    expect(codeThrownBy(() => rateLimit({ ...byAccount }))).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(codeThrownBy(() => rateLimit({ ...byAccount, keys: { account: id, org: id } }))).to.equal(
       'HEADGATE_UNKNOWN_DIMENSION',
     );
-    expect(codeOf(() => rateLimit({ ...fine, ban: { by: 'account' } }))).to.equal(
+    expect(codeThrownBy(() => rateLimit({ ...fine, ban: { by: 'account' } }))).to.equal(
       'HEADGATE_UNKNOWN_DIMENSION',
     );
-    expect(codeOf(() => rateLimit({ ...fine, ban: { by: 'account' }, keys: { account: id } }))).to.equal(
-      'none',
-    );
+    expect(
+      codeThrownBy(() => rateLimit({ ...fine, ban: { by: 'account' }, keys: { account: id } })),
+    ).to.equal('none');
     const limiter = createLimiter(byAccount);
-    expect(codeOf(() => rateLimit({ limiter }))).to.equal('HEADGATE_UNKNOWN_DIMENSION');
-    expect(codeOf(() => rateLimit({ limiter, keys: { account: id } }))).to.equal('none');
+    expect(codeThrownBy(() => rateLimit({ limiter }))).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(codeThrownBy(() => rateLimit({ limiter, keys: { account: id } }))).to.equal('none');
   });
 
   it('of the Fastify plugin are defaults, of which a route may use some', async () => {

@@ -162,9 +162,7 @@ describe('store.check()', () => {
         const second = createLimiter({
           name: 'b',
           store,
-          algorithm: 'sliding-log',
-          limit: 5,
-          window: '1m',
+          policies: 'sliding-log 5/1m',
           ban: { after: 3, within: '1m', for: '1m' },
         });
         assert.deepEqual((await missing()).sort(), [
@@ -433,12 +431,7 @@ describe('a server without Lua', () => {
         const fix = /^The server has no Lua, .* module lua: see .*docs\/versions\.md#valkey-without-lua/;
         only(await found(port), 'error', 'commands', fix);
         const client = new Redis({ port, ...recommended });
-        const limiter = createLimiter({
-          store: redisStore(client),
-          limit: 5,
-          window: '1m',
-          onStoreError: 'throw',
-        });
+        const limiter = createLimiter({ store: redisStore(client), policies: '5/1m', onStoreError: 'throw' });
         try {
           await assert.rejects(
             limiter.consume('a'),
@@ -471,8 +464,7 @@ describe('a server that is too old', () => {
         const { client, end } = clientKinds[name](port);
         const limiter = createLimiter({
           store: redisStore(client),
-          limit: 5,
-          window: '1m',
+          policies: '5/1m',
           timeout: '5s',
           onStoreError: 'throw',
         });

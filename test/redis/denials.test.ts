@@ -315,10 +315,7 @@ describe('law 10: local denials', () => {
     const allowed = ({ allowed }: Decision): boolean => allowed;
 
     it('cost no call, and end with a refund, a reset, a smaller cost or a raised limit', async () => {
-      const limiter = limiterOn(counted.store(), {
-        limit: 3,
-        window: '1h',
-      });
+      const limiter = limiterOn(counted.store(), { policies: '3/1h' });
       const first = await limiter.consume('key', { cost: 2 });
       expect(allowed(await limiter.consume('key', { cost: 2 }))).to.equal(false);
       expect(

@@ -79,8 +79,7 @@ const clusters: Readonly<Record<string, (cluster: TestCluster) => Made>> = {
 const limiterOn = (client: unknown) =>
   createLimiter({
     store: redisStore(client as RedisClient, { prefix: freshPrefix(), localDenials: false }),
-    limit: 1000,
-    window: '1h',
+    policies: '1000/1h',
   });
 
 describe('errors of clients', function () {

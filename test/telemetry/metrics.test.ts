@@ -121,8 +121,7 @@ describe('metrics', () => {
     const down = make({
       name: 'down',
       store: failing(),
-      limit: 1,
-      window: '1h',
+      policies: '1/1h',
       onStoreError: 'throw',
       warnings: false,
     });

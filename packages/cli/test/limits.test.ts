@@ -499,8 +499,7 @@ describe('limiters on a cluster', function () {
     const where = ['--redis', cluster.servers[0]!.url, '--cluster'];
     const limiter = limiterOn(redisStore(client, TELLING), {
       name: 'api',
-      limit: 1,
-      window: '1h',
+      policies: '1/1h',
       ban: { after: 1 },
     });
     try {

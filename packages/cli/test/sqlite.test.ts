@@ -18,9 +18,7 @@ describe('headgate --sqlite', () => {
     createLimiter({
       name: 'api',
       store: on,
-      algorithm: 'fixed-window',
-      limit: 5,
-      window: '1h',
+      policies: 'fixed-window 5/1h',
       ban: {},
       overrides: true,
       warnings: false,
@@ -155,9 +153,7 @@ describe('headgate --sqlite', () => {
     const banning = createLimiter({
       name: 'login',
       store,
-      algorithm: 'fixed-window',
-      limit: 1,
-      window: '1h',
+      policies: 'fixed-window 1/1h',
       ban: { after: 2, for: '1h', factor: 2, max: '24h' },
       warnings: false,
     });

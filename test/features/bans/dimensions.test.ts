@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { createLimiter, type HeadgateError } from 'headgate';
 import { limiterOn, stores, TestClock } from '../../support/stores.js';
+import { codeThrownBy } from '../../support/errors.js';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -213,14 +214,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 describe('a ban without a policy of its dimension', () => {
-  const codeOf = (options: object): string => {
-    try {
-      createLimiter(options as never);
-      return 'none';
-    } catch (error) {
-      return (error as HeadgateError).code;
-    }
-  };
+  const codeOf = (options: object) => codeThrownBy(() => createLimiter(options as never));
 
   it('is refused, because no denial would count', () => {
     const policies = ['account=5/1m by account', 'tokens=9/1m by org share tenant'];

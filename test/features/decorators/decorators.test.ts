@@ -106,9 +106,7 @@ describe('rateLimited', () => {
   });
 
   it('holds a call of a leaky bucket until its turn', async () => {
-    const fn = rateLimited(() => performance.now(), {
-      ...{ algorithm: 'leaky-bucket', limit: 50, window: '1s', burst: 1, maxDelay: '1s' },
-    });
+    const fn = rateLimited(() => performance.now(), { policies: 'leaky-bucket 50/1s burst 1 max-delay 1s' });
     const times = await Promise.all([fn(), fn(), fn()]);
     expect(times).to.deep.equal([...times].sort((a, b) => a - b));
     expect(times[2] - times[0]).to.be.above(30);

@@ -1,10 +1,12 @@
 import { expect } from 'chai';
-import type { HeadgateError, Policy, Store } from 'headgate';
+import type { Policy } from 'headgate';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { stateStore } from 'headgate/stores';
 import { serverKinds } from '../../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../../support/stores.js';
+import { around } from '../../support/around.js';
+import { codeOf } from '../../support/errors.js';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -18,12 +20,6 @@ const policies: Policy[] = [
   { name: 'leaky', algorithm: 'leaky-bucket', limit: 10, window: '1h', maxDelay: '1h' },
   { name: 'day', algorithm: 'calendar', limit: 10, period: 'day' },
 ];
-
-const codeOf = (promise: Promise<unknown>) =>
-  promise.then(
-    () => undefined,
-    (error: HeadgateError) => error.code,
-  );
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`request ids, on ${name}`, () => {
@@ -245,8 +241,7 @@ for (const kind of serverKinds) {
     const client = clients[kind];
     const limiter = createLimiter({
       store: redisStore(client, { prefix }),
-      limit: 9,
-      window: '1h',
+      policies: '9/1h',
       warnings: false,
     });
     const ttlOf = async () => {
@@ -297,18 +292,14 @@ describe('request ids', () => {
   it('a charge whose reply came too late stays, because the repetition relies on it', async () => {
     const inner = stores.memory();
     let answers = Promise.resolve();
-    const slow: Store = {
+    const slow = around(inner, {
       remembersIds: true,
       decide: async (query) => {
         const reply = await inner.decide(query);
         await answers;
         return reply;
       },
-      adjust: (change) => inner.adjust(change),
-      lease: (change) => inner.lease(change),
-      reset: (subject) => inner.reset(subject),
-      ban: (subject, duration) => inner.ban(subject, duration),
-    };
+    });
     const options = { limit: 5, window: '1h', onStoreError: 'deny', timeout: '20ms' } as const;
     const limiter = createLimiter({ ...options, store: slow, warnings: false });
     await limiter.consume('k');
@@ -338,15 +329,7 @@ describe('request ids', () => {
   });
 
   it('are refused by a store that does not remember them', async () => {
-    const inner = stores.memory();
-    const plain: Store = {
-      decide: (query) => inner.decide(query),
-      adjust: (change) => inner.adjust(change),
-      lease: (change) => inner.lease(change),
-      reset: (subject) => inner.reset(subject),
-      ban: (subject, duration) => inner.ban(subject, duration),
-    };
-    const limiter = limiterOn(plain, { limit: 5, window: '1h' });
+    const limiter = limiterOn(around(stores.memory()), { limit: 5, window: '1h' });
     expect(await codeOf(limiter.consume('k', { id: 'a' }))).to.equal('HEADGATE_INVALID_OPTION');
     const alone = stateStore({ update: (_, change) => void change(undefined, 1e12) });
     expect(alone.remembersIds).to.equal(false);

@@ -227,8 +227,7 @@ for (const [name, createStore] of Object.entries(stores)) {
         Object.assign(damaged, { [method]: store[method]?.bind(store) });
       const limiter = limiterOn(damaged as never, {
         name: `times ${name}`,
-        limit: 1,
-        window: '1h',
+        policies: '1/1h',
         overrides: true,
       });
       for (const key of ['k', undefined]) {
@@ -375,13 +374,7 @@ for (const [name, createStore] of Object.entries(stores)) {
     });
 
     it('leaky-bucket with maxDelay: requests wait as long as before, at another pace', async () => {
-      const { limiter } = make({
-        algorithm: 'leaky-bucket',
-        limit: 10,
-        window: '1s',
-        burst: 1,
-        maxDelay: '1s',
-      });
+      const { limiter } = make({ policies: 'leaky-bucket 10/1s burst 1 max-delay 1s' });
       await limiter.override('k', { limit: 100, burst: 1 });
       await limiter.consume('k');
       expect(await limiter.consume('k')).to.include({ allowed: true, delayMs: 10 });

@@ -740,12 +740,7 @@ it('slices: a store closes while its server hangs', async () => {
   const server = await startServer('redis');
   const client = new Redis(server.port, { lazyConnect: false });
   const store = redisStore(client, { slices: { size: 100 } });
-  const limiter = limiterOn(store, {
-    algorithm: 'fixed-window',
-    limit: 10_000,
-    window: '1h',
-    timeout: '200ms',
-  });
+  const limiter = limiterOn(store, { policies: 'fixed-window 10000/1h', timeout: '200ms' });
   for (let i = 0; i < 100; i++) await limiter.consume('hot');
   await server.kill('SIGSTOP');
   try {

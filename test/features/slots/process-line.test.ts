@@ -6,6 +6,7 @@ import type { LimiterDecision } from '../../../src/limiter/decision.js';
 import { inLine } from '../../../src/limiter/waiting/process-line.js';
 import { runs } from '../../support/random.js';
 import { limiterOn, memory, stores, TestClock, type CreateStore } from '../../support/stores.js';
+import { around } from '../../support/around.js';
 
 const slots: Policy = { algorithm: 'concurrency', limit: 2, lease: '1m', name: 'slots' };
 const quota: Policy = { algorithm: 'fixed-window', limit: 1000, window: '1m', name: 'quota', by: 'tenant' };
@@ -169,17 +170,8 @@ for (const [name, create] of Object.entries({ map: stores.map, redis: stores.red
 
 describe('requests that wait for slots', () => {
   it('get a slot of this process while the store is down', async () => {
-    const inner = memory();
-    const limiter = createLimiter({
-      ...{ name: 'down', policies: [slots], warnings: false },
-      store: {
-        decide: () => Promise.reject(new Error('down')),
-        adjust: (change) => inner.adjust(change),
-        lease: (change) => inner.lease(change),
-        reset: (subject) => inner.reset(subject),
-        ban: (subject, duration) => inner.ban(subject, duration),
-      },
-    });
+    const store = around(memory(), { decide: () => Promise.reject(new Error('down')) });
+    const limiter = createLimiter({ store, name: 'down', policies: [slots], warnings: false });
     const slot = await limiter.wait('k');
     expect(slot).to.include({ allowed: true, degraded: true });
     expect(slot.policies).to.have.length(1);

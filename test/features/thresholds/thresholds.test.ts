@@ -6,7 +6,6 @@ import {
   memoryStore,
   parsePolicy,
   policyText,
-  type HeadgateError,
   type Policy,
   type Store,
   type ThresholdEvent,
@@ -17,18 +16,10 @@ import { rateLimit } from 'headgate/express';
 import { limitFetch } from 'headgate/fetch';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix, stores, TestClock } from '../../support/stores.js';
+import { codeThrownBy } from '../../support/errors.js';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-
-const codeOf = (run: () => unknown): string | undefined => {
-  try {
-    run();
-    return undefined;
-  } catch (error) {
-    return (error as HeadgateError).code;
-  }
-};
 
 /** The events of a limiter, shortened. */
 function listen() {
@@ -217,19 +208,19 @@ describe('thresholds', () => {
   for (const thresholds of [[], [0], [1.1], [0.0001], [NaN], ['0.8'], 0.8, '80%', Array(11).fill(0.5)])
     it(`refuses ${JSON.stringify(thresholds)}`, () => {
       const make = () => createLimiter({ limit: 1, window: '1m', thresholds } as never);
-      expect(codeOf(make)).to.equal('HEADGATE_INVALID_OPTION');
+      expect(codeThrownBy(make)).to.equal('HEADGATE_INVALID_OPTION');
     });
 
   for (const text of ['thresholds', 'thresholds 80', 'thresholds shadow', 'thresholds 200%'])
     it(`refuses the text '10/1m ${text}'`, () => {
-      expect(codeOf(() => parsePolicy(`10/1m ${text}`))).to.equal('HEADGATE_INVALID_OPTION');
+      expect(codeThrownBy(() => parsePolicy(`10/1m ${text}`))).to.equal('HEADGATE_INVALID_OPTION');
     });
 
   it('limiters of one name must have equal thresholds', () => {
     const store = memoryStore();
     createLimiter({ name: 'a', store, policies: '10/1m thresholds 80%' });
     const other = () => createLimiter({ name: 'a', store, policies: '10/1m' });
-    expect(codeOf(other)).to.equal('HEADGATE_POLICY_MISMATCH');
+    expect(codeThrownBy(other)).to.equal('HEADGATE_POLICY_MISMATCH');
   });
 
   it('publishes on headgate:threshold, and a function that throws fails no request', async () => {
@@ -462,11 +453,15 @@ describe('the stream of thresholds', () => {
 
   it('is refused in a cluster, whose slots it would span, and for other values', () => {
     const cluster = new Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true });
-    expect(codeOf(() => redisStore(cluster, { thresholds: 'stream' }))).to.equal('HEADGATE_INVALID_OPTION');
+    expect(codeThrownBy(() => redisStore(cluster, { thresholds: 'stream' }))).to.equal(
+      'HEADGATE_INVALID_OPTION',
+    );
     cluster.disconnect();
-    expect(codeOf(() => memoryStore({ thresholds: true as never }))).to.equal('HEADGATE_INVALID_OPTION');
+    expect(codeThrownBy(() => memoryStore({ thresholds: true as never }))).to.equal(
+      'HEADGATE_INVALID_OPTION',
+    );
     const admin = createAdmin(memoryStore());
     for (const options of [{}, { group: '' }, { group: 'a', redeliverAfter: 1 }])
-      expect(codeOf(() => admin.thresholds(options as never))).to.equal('HEADGATE_INVALID_OPTION');
+      expect(codeThrownBy(() => admin.thresholds(options as never))).to.equal('HEADGATE_INVALID_OPTION');
   });
 });

@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { createLimiter, memoryStore, type HeadgateError, type LimiterOptions } from 'headgate';
 import { limiterOn, stores, TestClock } from '../../support/stores.js';
+import { codeThrownBy } from '../../support/errors.js';
 
 const TIERS = {
   free: ['ip=2/1m'],
@@ -81,14 +82,8 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 describe('tiers by several keys', () => {
-  const codeOf = (options: Omit<LimiterOptions, 'tiers'>): string => {
-    try {
-      createLimiter({ tiers: TIERS, ...options });
-      return 'none';
-    } catch (error) {
-      return (error as HeadgateError).code;
-    }
-  };
+  const codeOf = (options: Omit<LimiterOptions, 'tiers'>) =>
+    codeThrownBy(() => createLimiter({ tiers: TIERS, ...options }));
 
   it('a ban and slotBy may be by a dimension of any tier, and by no other', () => {
     expect(codeOf({ ban: { by: 'org' } })).to.equal('none');

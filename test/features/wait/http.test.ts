@@ -9,6 +9,7 @@ import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { serverKinds } from '../../support/shared-servers.js';
 import { clients, freshPrefix } from '../../support/stores.js';
+import { around } from '../../support/around.js';
 
 const servers: Server[] = [];
 
@@ -240,9 +241,7 @@ describe('wait over HTTP', () => {
   });
 
   it('a turn that would come after `wait` is a denial, also if the bucket holds requests for longer', async () => {
-    const limiter = createLimiter({
-      ...{ algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxDelay: '1h' },
-    });
+    const limiter = createLimiter({ policies: 'leaky-bucket 1/1m burst 1 max-delay 1h' });
     const url = await serve({ limiter, wait: '100ms' });
     const answers = [await ask(url), await ask(url), await ask(url)];
     expect(answers.map(({ status }) => status)).to.deep.equal([200, 429, 429]);
@@ -253,13 +252,9 @@ describe('wait over HTTP', () => {
 
   it('a store that takes longer than `wait` is 503, and keeps nothing', async () => {
     const inner = memoryStore();
-    const store: Store = {
-      adjust: (change) => inner.adjust(change),
-      lease: (change) => inner.lease(change),
-      reset: (subject) => inner.reset(subject),
-      ban: (subject, duration) => inner.ban(subject, duration),
+    const store = around(inner, {
       decide: (query) => new Promise((resolve) => setTimeout(() => resolve(inner.decide(query)), 60)),
-    };
+    });
     const limiter = createLimiter({ store, limit: 5, window: '1h', timeout: '1s' });
     const url = await serve({ limiter, wait: '20ms' });
     const { status, headers } = await ask(url);

@@ -90,8 +90,7 @@ describe('a cluster of which one server does not answer', function () {
       const limiter = createLimiter({
         name: 'node',
         store: redisStore(client, { prefix: freshPrefix() }),
-        limit: 10,
-        window: '10m',
+        policies: '10/10m',
         timeout: TIMEOUT,
         onHealth: (health) => states.push(health),
       });

@@ -147,9 +147,7 @@ function movesSlots(this: Suite): void {
       const limiter = createLimiter({
         name: freshPrefix(),
         store: redisStore(client),
-        algorithm: 'fixed-window',
-        limit: 1_000_000,
-        window: '1d',
+        policies: 'fixed-window 1000000/1d',
         onStoreError: 'throw',
         timeout: '10s',
       });

@@ -50,9 +50,7 @@ describe('a cold start', () => {
         const { client, end } = connect(proxy.port);
         const limiter = createLimiter({
           store: redisStore(client, { prefix: freshPrefix(), localDenials: false }),
-          algorithm: 'token-bucket',
-          limit: 1000,
-          window: '30d',
+          policies: 'token-bucket 1000/30d',
           // Enough time for a machine that is busy with other tests. The test is about the number of calls.
           timeout: '2s',
         });
@@ -80,12 +78,7 @@ describe('a cold start', () => {
     await proxy.open();
     await proxy.close();
     const { client, end } = clientKinds['ioredis 6'](proxy.port);
-    const limiter = createLimiter({
-      store: redisStore(client),
-      limit: 5,
-      window: '1m',
-      connectTimeout: '1m',
-    });
+    const limiter = createLimiter({ store: redisStore(client), policies: '5/1m', connectTimeout: '1m' });
     assert.equal((await limiter.consume('first')).degraded, true);
     await limiter.close();
     end();

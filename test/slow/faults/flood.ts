@@ -18,12 +18,7 @@ export interface Flooded {
 export async function flood(decisions: number, maxKeys: number): Promise<Flooded> {
   if (!globalThis.gc) throw new Error('Run node with --expose-gc.');
   const store = memoryStore({ maxKeys });
-  const limiter = createLimiter({
-    store,
-    limit: 2,
-    window: '1h',
-    ban: { after: 3, within: '1h', for: '1h' },
-  });
+  const limiter = createLimiter({ store, policies: '2/1h', ban: { after: 3, within: '1h', for: '1h' } });
   for (let i = 0; i < 3; i++) void limiter.decide('denied');
   for (let i = 0; i < 6; i++) void limiter.decide('banned');
   const delay = monitorEventLoopDelay({ resolution: 1 });

@@ -5,13 +5,14 @@ import { Cluster, Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import { Redis as Valkey } from 'iovalkey';
 import { createClient, createCluster } from 'redis';
-import { createLimiter, memoryStore, type Store } from 'headgate';
+import { createLimiter, memoryStore } from 'headgate';
 import { redisStore, type RedisClient } from 'headgate/redis';
 import { startCluster } from '../../support/cluster.js';
 import { startServer, type TestServer } from '../../support/servers.js';
 import { freshPrefix } from '../../support/stores.js';
 import { sleep, until } from './load.js';
 import { Proxy } from './proxy.js';
+import { around } from '../../support/around.js';
 
 // The value of docs/redis.md, but shorter.
 const SOCKET_TIMEOUT_MS = 1000;
@@ -47,8 +48,7 @@ const clients: Record<string, (port: number) => Made> = {
 async function die(client: RedisClient, proxy: Proxy): Promise<void> {
   const limiter = createLimiter({
     store: redisStore(client, { prefix: freshPrefix() }),
-    limit: 10,
-    window: '10m',
+    policies: '10/10m',
     localShare: 1,
   });
   await until(async () => !(await limiter.consume('connected')).degraded);
@@ -140,17 +140,9 @@ describe('a connection that is dead without a sign', function () {
   }
 
   it('is reported once, if the client does not notice', async () => {
-    const inner = memoryStore();
     let questions = 0;
     const hangs = new Promise<never>(() => {});
-    const store: Store = {
-      decide: () => (questions++, hangs),
-      adjust: (change) => inner.adjust(change),
-      lease: (change) => inner.lease(change),
-      reset: (subject) => inner.reset(subject),
-      ban: (subject, duration) => inner.ban(subject, duration),
-      whenReady: () => hangs,
-    };
+    const store = around(memoryStore(), { decide: () => (questions++, hangs), whenReady: () => hangs });
     const limiter = createLimiter({ store, limit: 1, window: '1s', timeout: 5, connectTimeout: 5 });
     try {
       await until(async () => {

@@ -211,12 +211,7 @@ describe('the permissions that docs/redis.md lists', () => {
 
       // Without one permission, the store fails with a clear error.
       await admin.call('ACL', 'SETUSER', 'headgate', '-evalsha');
-      const denied = createLimiter({
-        store: redisStore(user),
-        limit: 1,
-        window: '1m',
-        onStoreError: 'throw',
-      });
+      const denied = createLimiter({ store: redisStore(user), policies: '1/1m', onStoreError: 'throw' });
       assert.equal(await codeOf(denied.consume('a')), 'HEADGATE_STORE_ERROR');
       await denied.close();
       user.disconnect();

@@ -19,8 +19,7 @@ async function cutReplies(client: RedisClient, proxy: Proxy): Promise<void> {
   const limiter = createLimiter({
     name: 'resend',
     store: redisStore(client, { prefix: freshPrefix() }),
-    limit: 10,
-    window: '10m',
+    policies: '10/10m',
     timeout: '5s',
     onStoreError: 'throw',
   });

@@ -89,12 +89,7 @@ async function addresses(): Promise<void> {
 
 /** Refunds and resets many keys of a memory store. */
 async function returns(): Promise<void> {
-  const limiter = createLimiter({
-    store: memoryStore(),
-    algorithm: 'token-bucket',
-    limit: 100,
-    window: '1d',
-  });
+  const limiter = createLimiter({ store: memoryStore(), policies: 'token-bucket 100/1d' });
   await forEachKey(60_000, async (key) => (await limiter.consume(key)).refund());
   await forEachKey(60_000, (key) => limiter.reset(`${key} reset`));
   await limiter.close();
