@@ -209,7 +209,7 @@ CREATE TRIGGER slow BEFORE INSERT ON ${table} FOR EACH STATEMENT EXECUTE FUNCTIO
 
   it('questions that wait for a lock until their time is over are not charged', async () => {
     const limiter = createLimiter({ ...many, store: postgresStore(pool, { table }), timeout: 100 });
-    await limiter.consume('key');
+    await throwing().consume('key');
     const other = await pool.connect();
     await other.query(`BEGIN; SELECT * FROM ${table} FOR UPDATE`);
     const answers = await Promise.all(Array.from({ length: 10 }, () => limiter.consume('key')));
