@@ -2,6 +2,14 @@ import js from '@eslint/js';
 import { defineConfig, globalIgnores } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
+/** The projects of `npm run types`, those of pages first. Without a list, the linter works as an editor's service, which is slower. */
+const PROJECTS = [
+  'packages/cli/src/replay/page',
+  'packages/dashboard/src/page',
+  'scripts/docs/playground/page',
+  '.',
+].map((folder) => `${folder}/tsconfig.json`);
+
 export default defineConfig(
   globalIgnores([
     ...['**/dist*/', 'coverage/', '**/legacy/', 'test/slow/runners/', 'packages/express-rate-limit/'],
@@ -9,7 +17,7 @@ export default defineConfig(
   js.configs.recommended,
   tseslint.configs.recommendedTypeChecked,
   {
-    languageOptions: { parserOptions: { projectService: true } },
+    languageOptions: { parserOptions: { project: PROJECTS, tsconfigRootDir: import.meta.dirname } },
     linterOptions: { reportUnusedDisableDirectives: 'error' },
     rules: {
       eqeqeq: 'error',

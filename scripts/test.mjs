@@ -13,9 +13,10 @@ import { listFiles, root } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
 /**
- * A run of Mocha: its arguments, its kinds of server, the effort of its random tests, and `none` if it leaves SQLite out.
+ * A run of Mocha: its arguments, its kinds of server, the effort of its random tests, `none` if it leaves SQLite out, and whether it waits for
+ * most of its time.
  *
- * @typedef {{ args: string[], servers: string, effort?: string, sqlite?: string }} Run
+ * @typedef {{ args: string[], servers: string, effort?: string, sqlite?: string, waits?: boolean }} Run
  */
 
 /** Mocha with the option of Node that .mocharc.json sets. Mocha's own program would start a second process for that option. */
@@ -36,9 +37,22 @@ const SQLITE_SUITES = /^test\/(admin\/suites|features\/(shares\/shares|slots\/sh
 
 /** Parts of the names of the files that take longest, the longest first, so that no long run begins when the others have ended. */
 const LONGEST =
-  'slow/scripts test/laws test/oracle.test together-processes.test combinations slow/package slow/site oracle/servers faults/cluster.test slow/upstash'
+  'slots/slow slow/scripts test/laws test/oracle.test together-processes.test combinations slow/package slow/site oracle/servers faults/cluster.test slow/upstash'
     .split(' ')
     .concat('oracle/in-process', 'oracle/postgres', 'dashboard/test/slow/page', 'postgres/suites');
+
+/**
+ * Parts of the names of files that wait for nine tenths of their time: for processes that hold slots, or for counts of seconds. One of their
+ * runs goes on beside the others, because it hardly needs the processor.
+ */
+const WAITING = [
+  'slots/slow/',
+  'slices/slow/',
+  'shares/slow/',
+  'slow/demo',
+  'slow/fetch/',
+  'slow/top',
+].concat(['cost', 'denied', 'key', 'link', 'notes'].map((name) => `dashboard/test/slow/${name}.`));
 
 /** Suites that repeat on another store what `npm test` searches on memory and Redis. Random tests search less there. */
 const REPEATED = /^test\/slow\/(upstash|postgres\/suites)/;
@@ -74,18 +88,20 @@ const mocha = ({ args, servers, effort = '1', sqlite }, output = 'inherit') =>
 const exitStatus = async (child) => Number((await once(child, 'close'))[0] ?? 1);
 
 /**
- * Starts up to `width` runs at once, each with its own servers, and prints a run's output at the run's end.
+ * Starts up to `width` runs at once, and one more that waits, each with its own servers. Prints a run's output at the run's end.
  *
  * @param {Run[]} runs
  * @param {number} width
  * @returns {Promise<{ run: Run, text: string }[]>} the failed runs with their output
  */
 async function runAtOnce(runs, width) {
-  const waiting = [...runs];
+  const busy = runs.filter(({ waits }) => !waits);
+  const waiting = runs.filter(({ waits }) => waits);
   /** @type {{ run: Run, text: string }[]} */
   const failures = [];
-  const work = async () => {
-    for (let run = waiting.shift(); run; run = waiting.shift()) {
+  const next = (/** @type {boolean} */ takesAny) => (takesAny ? busy.shift() : undefined) ?? waiting.shift();
+  const work = async (/** @type {boolean} */ takesAny) => {
+    for (let run = next(takesAny); run; run = next(takesAny)) {
       const child = mocha(run, 'pipe');
       /** @type {Buffer[]} */
       const output = [];
@@ -101,7 +117,10 @@ async function runAtOnce(runs, width) {
       else process.stdout.write(text);
     }
   };
-  await Promise.all(Array.from({ length: width }, work));
+  const lanes = Array.from({ length: width }, () => true);
+  // A width of one is for runs that nothing may disturb.
+  if (width > 1) lanes.push(false);
+  await Promise.all(lanes.map(work));
   return failures;
 }
 
@@ -196,9 +215,18 @@ function stepsOf(slow) {
   const inFolder = (/** @type {string | undefined} */ folder) => {
     const files = all.filter((file) => (isSlow(file) || isLater(file)) && folderOf(file) === folder);
     const isLong = (/** @type {string} */ file) => LONGEST.some((part) => file.includes(part));
+    const waits = (/** @type {string} */ file) => WAITING.some((part) => file.includes(part));
     const short = files.filter((file) => !isLong(file));
-    return [...files.filter(isLong).map((file) => [file]), ...groupsOf(short, SLOW_PER_RUN)].map((args) => ({
-      ...{ args, servers },
+    const groups = [
+      ...files.filter(isLong).map((file) => [file]),
+      ...groupsOf(short.filter(waits), SLOW_PER_RUN),
+      ...groupsOf(
+        short.filter((file) => !waits(file)),
+        SLOW_PER_RUN,
+      ),
+    ];
+    return groups.map((args) => ({
+      ...{ args, servers, waits: args.every(waits) },
       effort: args.some((file) => REPEATED.test(file)) ? REPEATED_EFFORT : '0.6',
     }));
   };

@@ -112,6 +112,7 @@ describe('a Redis that is set up wrongly', () => {
           const [client, end] = await connect();
           const limiter = createLimiter({
             ...short,
+            timeout: connectTimeout,
             connectTimeout,
             store: redisStore(client),
             onStoreError,

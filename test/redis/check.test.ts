@@ -498,6 +498,7 @@ describe('a server that is too old', () => {
           window: '1h',
           overrides: true,
           warnings: false,
+          timeout: '5s',
         } as const;
         const before = createLimiter(options);
         await before.override('ada', { limit: 9 });

@@ -7,7 +7,7 @@ import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
 import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey';
 import { createClient, createCluster } from 'redis';
 import { createClient as createClient5, createCluster as createCluster5 } from 'redis5';
-import { createLimiter } from 'headgate';
+import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { createAdmin } from 'headgate/admin';
 import { redisStore, type RedisClient } from 'headgate/redis';
 import { emittedCodes } from '../../src/common/warnings.js';
@@ -76,10 +76,11 @@ const clusters: Readonly<Record<string, (cluster: TestCluster) => Made>> = {
   },
 };
 
-const limiterOn = (client: unknown) =>
+const limiterOn = (client: unknown, options: Pick<CreateLimiterOptions, 'timeout'> = {}) =>
   createLimiter({
     store: redisStore(client as RedisClient, { prefix: freshPrefix(), localDenials: false }),
     policies: '1000/1h',
+    ...options,
   });
 
 describe('errors of clients', function () {
@@ -175,7 +176,8 @@ describe('the first decisions of a process', function () {
     it(`wait for ${name}, although nobody has awaited its connection`, async () => {
       const { client, connect, end } = make();
       const connected = connect?.();
-      const limiter = limiterOn(client);
+      // A server of a busy machine answers late. A decision that does not wait for the connection is degraded at once.
+      const limiter = limiterOn(client, { timeout: '10s' });
       try {
         const decisions = await Promise.all(
           Array.from({ length: 20 }, (_, i) => limiter.consume(`key ${i}`)),

@@ -317,8 +317,10 @@ describe('counts against the books of a generator', function () {
 
         /** The decisions of the current time of the clock that the store has counted. */
         const counted = async (): Promise<number> => {
-          const { limiters } = await place.admin.traffic({ seconds: 2 });
-          return Math.round(2 * sum(limiters.map((each) => each.admitted + each.denied)));
+          // Rates are rounded to a tenth, so those of more than ten seconds would not be exact. Within less, the counts of a late process,
+          // which are those of several seconds, would not all be.
+          const { limiters } = await place.admin.traffic({ seconds: 10 });
+          return Math.round(10 * sum(limiters.map((each) => each.admitted + each.denied)));
         };
         const shown = async (key: string, options: object = {}) =>
           (await place.admin.denials(key, options)).flatMap(({ minutes }) =>

@@ -8,10 +8,18 @@ export interface LuaSize {
   readonly globals: Set<string>;
 }
 
-/** A function of a script while it is counted: the names of each open block. */
+/** The variables of an open block: their names, and how many they are, because a name may be there twice. */
+interface Block {
+  readonly names: Set<string>;
+  count: number;
+}
+
+const emptyBlock = (): Block => ({ names: new Set(), count: 0 });
+
+/** A function of a script while it is counted. */
 interface Scope {
   readonly outer: Scope | undefined;
-  readonly blocks: string[][];
+  readonly blocks: Block[];
   readonly upvalues: Set<string>;
   locals: number;
 }
@@ -19,10 +27,12 @@ interface Scope {
 /** Counts variables as Lua's compiler does. It also stores the state of a loop in three locals. */
 export function sizeOfLua(source: string): LuaSize {
   const size: LuaSize = { locals: 0, upvalues: 0, globals: new Set() };
-  let scope: Scope = { outer: undefined, blocks: [[]], upvalues: new Set(), locals: 0 };
+  let scope: Scope = { outer: undefined, blocks: [emptyBlock()], upvalues: new Set(), locals: 0 };
 
   function declare(...names: string[]): void {
-    scope.blocks.at(-1)!.push(...names);
+    const block = scope.blocks.at(-1)!;
+    for (const name of names) block.names.add(name);
+    block.count += names.length;
     scope.locals += names.length;
     size.locals = Math.max(size.locals, scope.locals);
   }
@@ -31,7 +41,7 @@ export function sizeOfLua(source: string): LuaSize {
     let at: Scope | undefined = scope;
     const passed: Scope[] = [];
     while (at) {
-      const block = at.blocks.findLastIndex((names) => names.includes(name));
+      const block = at.blocks.findLastIndex(({ names }) => names.has(name));
       // Two variables of one name in different blocks are two upvalues.
       if (block >= 0) return passed.forEach(({ upvalues }) => upvalues.add(`${name} ${block}`));
       passed.push(at);
@@ -41,20 +51,22 @@ export function sizeOfLua(source: string): LuaSize {
   }
 
   function inBlock(run: () => void): void {
-    scope.blocks.push([]);
+    scope.blocks.push(emptyBlock());
     run();
-    scope.locals -= scope.blocks.pop()!.length;
+    scope.locals -= scope.blocks.pop()!.count;
   }
 
   function inFunction(names: string[], body: Node[]): void {
-    scope = { outer: scope, blocks: [[]], upvalues: new Set(), locals: 0 };
+    scope = { outer: scope, blocks: [emptyBlock()], upvalues: new Set(), locals: 0 };
     declare(...names);
     visitAll(body);
     size.upvalues = Math.max(size.upvalues, scope.upvalues.size);
     scope = scope.outer!;
   }
 
-  const visitAll = (nodes: readonly (Node | null)[]): void => nodes.forEach((node) => node && visit(node));
+  function visitAll(nodes: readonly (Node | null)[]): void {
+    for (const node of nodes) if (node) visit(node);
+  }
 
   function visit(node: Node): void {
     switch (node.type) {
@@ -97,12 +109,16 @@ export function sizeOfLua(source: string): LuaSize {
       case 'ElseClause':
         return inBlock(() => visitAll(node.body));
       default:
-        for (const child of Object.values(node))
+        // Without an array for each node: there are millions.
+        for (const field in node) {
+          const child = (node as unknown as Record<string, unknown>)[field];
+          if (typeof child !== 'object' || child === null) continue;
           if (Array.isArray(child)) visitAll(child as Node[]);
-          else if (typeof child === 'object' && child !== null && 'type' in child) visit(child as Node);
+          else if ('type' in child) visit(child as Node);
+        }
     }
   }
 
-  visitAll(luaparse.parse(source, { luaVersion: '5.1' }).body);
+  visitAll(luaparse.parse(source, { luaVersion: '5.1', comments: false }).body);
   return size;
 }

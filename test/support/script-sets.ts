@@ -118,11 +118,14 @@ const GLOBALS = new Set([
   ...['tonumber', 'tostring', 'ipairs', 'pairs', 'setmetatable'],
 ]);
 
+/** Many scripts differ only in their names. */
+const sourcesOf = (scripts: Iterable<Script>): Set<string> =>
+  new Set(Array.from(scripts, ({ source }) => source));
+
 /** Checks the variables of scripts. @returns the largest sizes */
 export function checkSizes(scripts: Iterable<Script>): Record<'locals' | 'upvalues' | 'bytes', number> {
   const largest = { locals: 0, upvalues: 0, bytes: 0 };
-  // Many scripts differ only in their names.
-  for (const source of new Set([...scripts].map((script) => script.source))) {
+  for (const source of sourcesOf(scripts)) {
     const { locals, upvalues, globals } = sizeOfLua(source);
     largest.locals = Math.max(largest.locals, locals);
     largest.upvalues = Math.max(largest.upvalues, upvalues);
@@ -138,14 +141,14 @@ export function checkSizes(scripts: Iterable<Script>): Record<'locals' | 'upvalu
 /** Compiles scripts on a server. @returns the errors */
 export async function loadScripts(client: Redis, scripts: Iterable<Script>): Promise<string[]> {
   const errors: string[] = [];
-  const load = async (batch: Script[]): Promise<void> => {
+  const load = async (batch: string[]): Promise<void> => {
     const pipeline = client.pipeline();
-    for (const { source } of batch) pipeline.script('LOAD', source);
+    for (const source of batch) pipeline.script('LOAD', source);
     pipeline.script('FLUSH');
     for (const [error] of (await pipeline.exec())!) if (error) errors.push(error.message);
   };
-  const batch: Script[] = [];
-  for (const script of scripts) if (batch.push(script) === 50) await load(batch.splice(0));
+  const batch: string[] = [];
+  for (const source of sourcesOf(scripts)) if (batch.push(source) === 50) await load(batch.splice(0));
   await load(batch);
   return errors;
 }

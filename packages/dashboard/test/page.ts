@@ -33,9 +33,14 @@ export function endWith<T extends { close(): Promise<unknown> }>(opened: T): T {
   return opened;
 }
 
-/** A limiter of the test, with everything that the page can change. */
+/** A limiter of the test, with everything that the page can change. Its decisions need an answer, however busy the machine is. */
 export const limiterOf = (store: Store, name: string, options: object = {}): Limiter =>
-  endWith(createLimiter({ store, name, policies: ['5/1h'], ban: {}, overrides: true, ...options }));
+  endWith(
+    createLimiter({
+      ...{ store, name, policies: ['5/1h'], ban: {}, overrides: true },
+      ...{ timeout: '30s', connectTimeout: '30s', ...options },
+    }),
+  );
 
 export type TabOptions = { user?: string } & Parameters<Browser['newPage']>[0];
 

@@ -72,7 +72,8 @@ async function die(client: RedisClient, proxy: Proxy): Promise<void> {
     } finally {
       clearInterval(load);
     }
-    assert.equal(await ask(), false);
+    // A busy machine may delay single answers.
+    await until(async () => !(await ask()));
   }
   await sleep(50);
   for (const key of asked) {

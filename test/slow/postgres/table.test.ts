@@ -15,7 +15,7 @@ const keys = {
 };
 
 describe('PostgreSQL, the size of the table', function () {
-  this.timeout(DECISIONS);
+  this.timeout(5 * DECISIONS);
   let pool: Pool;
 
   usePostgres((rig) => (pool = rig.pool));

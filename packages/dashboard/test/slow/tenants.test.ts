@@ -17,7 +17,7 @@ describe('the tenants of a shared limit', function () {
     const store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms' });
     const where = ['--redis', servers.redis.url, '--prefix', prefix];
     const policies = ['tokens=300/1h by provider share tenant', 'pace=5/1h by tenant'];
-    const chat = endWith(createLimiter({ store, name: 'chat', policies }));
+    const chat = endWith(createLimiter({ store, name: 'chat', policies, timeout: '30s' }));
     const site = endWith(await startPage({ store }));
     await told(where, 'chat');
     for (let i = 0; i < 60; i++) await chat.consume({ provider: 'openai', tenant: 'globex' });
@@ -27,6 +27,9 @@ describe('the tenants of a shared limit', function () {
     expect(lines).to.match(
       /tenant globex in provider openai +tokens .* pace [\d.]+\/s +denied \(pace: quota-/,
     );
+    // The key stays in the list only while it is asked for.
+    const traffic = setInterval(() => void chat.consume({ provider: 'openai', tenant: 'globex' }), 200);
+    endWith({ close: async () => clearInterval(traffic) });
     const { page, problems } = await openTab(site.url, { user: 'ada' });
     await page.getByRole('button', { name: 'chat', exact: true }).click();
     const row = page.locator('.keys tr', { hasText: 'tokens, within provider openai' });
@@ -40,7 +43,7 @@ describe('the tenants of a shared limit', function () {
     const store = redisStore(clients.redis, { prefix, counts: true, publish: '50ms' });
     const where = ['--redis', servers.redis.url, '--prefix', prefix];
     const make = (name: string, policy: string) =>
-      endWith(createLimiter({ store, name, policies: [policy], overrides: true }));
+      endWith(createLimiter({ store, name, policies: [policy], overrides: true, timeout: '30s' }));
     const llm = make('llm', 'p=100/1h by provider share tenant');
     const jobs = make('jobs', 'slots=concurrency 2/1m by pool share team');
     const site = endWith(await startPage({ store }));
