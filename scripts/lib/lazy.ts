@@ -49,6 +49,9 @@ export const lazyParts: Plugin = {
 function importsOf(chunk: RenderedChunk, path: string): readonly string[] | undefined {
   if (NODE_MODULES.includes(path)) return chunk.importedBindings[path];
   const part = basename(path, '.js');
-  const file = path.startsWith('.') && part in PARTS ? chunk.imports.find((each) => each === `shared/${part}.js`) : undefined;
+  const file =
+    path.startsWith('.') && part in PARTS
+      ? chunk.imports.find((each) => each === `shared/${part}.js`)
+      : undefined;
   return file === undefined ? undefined : chunk.importedBindings[file];
 }

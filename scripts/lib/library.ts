@@ -37,14 +37,18 @@ export const PACKAGES = ['.', 'packages/testing', 'packages/dashboard'];
  */
 export async function buildPackage(directory: string, folder = '.'): Promise<boolean> {
   const doors = listDoors(folder);
-  const cjs = join(directory, 'cjs');
   const declared = declare(doors, directory, folder);
-  await bundle(doors, directory, folder);
-  writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
+  await buildCode(directory, folder);
   for (const door of doors) writeFacade(door, directory);
   const edgeDoors = listDoors(folder, 'workerd');
   if (edgeDoors.length > 0) await bundleEdge(edgeDoors, directory);
   return declared;
+}
+
+/** Builds `cjs` of a package, without declarations. */
+export async function buildCode(directory: string, folder = '.'): Promise<void> {
+  await bundle(listDoors(folder), directory, folder);
+  writeFileSync(join(directory, 'cjs/package.json'), '{ "type": "commonjs" }\n');
 }
 
 /** Builds the program of `headgate-cli`, one ES module, and the page of its reports. */
@@ -74,6 +78,10 @@ async function bundle(doors: string[], directory: string, folder: string): Promi
   const bundled = await rollup({
     ...BUNDLE,
     plugins: [lazyParts, ...BUNDLE.plugins],
+    // A part imports the file that loads it, which has loaded by then.
+    onLog: (level, log, handler) => {
+      if (log.code !== 'CIRCULAR_CHUNK') handler(level, log);
+    },
     input: Object.fromEntries(doors.map((door) => [door, join(root, folder, `src/${door}.ts`)])),
   });
   await bundled.write({
