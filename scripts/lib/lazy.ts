@@ -1,5 +1,6 @@
-// Parts of the bundle that load at their first use. Parsing code is the largest cost of `import 'headgate'`, and a limiter without waiting,
-// overrides, shares and a remote store never runs a quarter of the code.
+// Parts of the bundle that load at their first use. Parsing code is the largest cost of `import 'headgate'`, and many limiters never wait, share or
+// ask a server. A use through a getter costs some nanoseconds, so code that runs in each decision of a feature is not here: with that of
+// overrides, a decision in memory by a limiter with overrides took a tenth longer.
 import { basename, relative } from 'node:path';
 import type { Plugin, RenderedChunk } from 'rollup';
 import { root } from './run.mjs';
@@ -7,9 +8,7 @@ import { root } from './run.mjs';
 /** The modules of each part, which is a file of `cjs/shared`. No module may use a part while it loads. If one does, the build fails. */
 const PARTS: Readonly<Record<string, RegExp>> = {
   addresses: /^http\/address$/,
-  guard: /^limiter\/guard\/(backlog|breaker|circuit|idle-probes|local|probe|question|refusals)$/,
-  overriding:
-    /^limiter\/(live-limits|overrides\/(changes|late-reads|later|limited-set|overridden-sets|override-writer|read-records))$/,
+  guard: /^limiter\/guard\/(backlog|breaker|circuit|idle-probes|local|probe|refusals)$/,
   sharing: /^(algorithms\/shares\/sharing|stores\/state\/shares)$/,
   waiting:
     /^limiter\/waiting\/(ask-schedule|hold-queue|process-line|questions|sleeps|wait-errors|waiter|waiting-\w+)$/,
@@ -32,14 +31,14 @@ export const lazyParts: Plugin = {
   name: 'lazy parts',
   renderChunk: (code, chunk) =>
     code.replace(/^const (\w+) = require\('([^']+)'\);$/gm, (whole, name: string, path: string) => {
-      const load = `load$${name}()`;
+      const loaded = `(loaded$${name} ?? load$${name}())`;
       const lazy = FUNCTIONS.includes(path)
-        ? `(...args) => ${load}(...args)`
-        : importsOf(chunk, path)?.map((each) => `get ${each}() { return ${load}.${each}; }`);
+        ? `(...args) => ${loaded}(...args)`
+        : importsOf(chunk, path)?.map((each) => `get ${each}() { return ${loaded}.${each}; }`);
       if (lazy === undefined) return whole;
       return [
         `let loaded$${name};`,
-        `const ${load.slice(0, -2)} = () => loaded$${name} ??= require('${path}');`,
+        `const load$${name} = () => loaded$${name} = require('${path}');`,
         `const ${name} = ${typeof lazy === 'string' ? lazy : `{ ${lazy.join(', ')} }`};`,
       ].join('\n');
     }),
