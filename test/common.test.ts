@@ -62,6 +62,7 @@ describe('a duration from text', () => {
     ] as const)
       for (let hundredths = 1; hundredths <= 3000; hundredths++)
         expect(toMilliseconds('x', `${hundredths / 100}${unit}`)).to.equal((hundredths * ms) / 100);
+    expect(toMilliseconds('x', '500ms')).to.equal(500);
     for (const text of ['1.000001ms', '0.0001s', '366.000001d'])
       expect(() => toMilliseconds('x', text), text).to.throw(HeadgateError, `x: "${text}"`);
   });

@@ -2,11 +2,14 @@
 // on an idle one. A count above its bound is a regression to be found, and a count far below it is a reason to lower the bound.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { build } from 'esbuild';
 import { createLimiter, type CreateLimiterOptions } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { buildCode } from '../scripts/lib/library.js';
 import { read, root, TYPESCRIPT } from '../scripts/lib/run.mjs';
 import { scriptsOf, type Kind } from './support/script-sets.js';
 import { clients, freshPrefix } from './support/stores.js';
@@ -17,6 +20,12 @@ type Policies = NonNullable<CreateLimiterOptions['policies']>;
 interface Loaded {
   readonly before: readonly string[];
   readonly loaded: readonly string[];
+}
+
+/** The report of `bundle-child.cjs`. */
+interface Bundled {
+  readonly imported: { readonly files: readonly string[] };
+  readonly decided: { readonly files: readonly string[]; readonly modules: readonly string[] };
 }
 
 /** Runs a program of `support`, and resolves with its message. */
@@ -65,6 +74,25 @@ describe('counts', () => {
     const { before, loaded } = JSON.parse(read('node', [...TYPESCRIPT, program])!) as Loaded;
     expect(before).to.include('NativeModule internal/crypto/random');
     expect(loaded.filter((name) => name.startsWith('NativeModule'))).to.deep.equal([]);
+  });
+
+  it('files and bytes that `headgate/express` loads from the package, and nothing more for a first decision', async function () {
+    this.timeout(120_000);
+    const parent = join(root, 'node_modules/.cache');
+    mkdirSync(parent, { recursive: true });
+    const directory = mkdtempSync(join(parent, 'counts-'));
+    try {
+      await buildCode(directory);
+      const program = fileURLToPath(new URL('support/bundle-child.cjs', import.meta.url));
+      const { imported, decided } = JSON.parse(read('node', [program, join(directory, 'cjs')])!) as Bundled;
+      expect(imported.files.filter((file) => !file.startsWith(directory))).to.deep.equal([]);
+      expect(imported.files).to.have.lengthOf.at.most(8);
+      const bytes = imported.files.reduce((sum, file) => sum + statSync(file).size, 0);
+      expect(bytes).to.be.at.most(430_000);
+      expect(decided).to.deep.equal({ files: [], modules: [] });
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
   });
 
   describe('on Redis', () => {

@@ -12,7 +12,9 @@ import { rollup, type Plugin } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
 import { pageFiles } from '../../packages/dashboard/src/page-files.js';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
+import { chunksOf } from './chunks.js';
 import { bundleEdge, LUA_CHUNK, LUA_FILES } from './edge.js';
+import { lazyParts } from './lazy.js';
 import { root } from './run.mjs';
 
 /** The modules that read files of the source. The packages have the texts of these files instead. */
@@ -35,14 +37,18 @@ export const PACKAGES = ['.', 'packages/testing', 'packages/dashboard'];
  */
 export async function buildPackage(directory: string, folder = '.'): Promise<boolean> {
   const doors = listDoors(folder);
-  const cjs = join(directory, 'cjs');
   const declared = declare(doors, directory, folder);
-  await bundle(doors, directory, folder);
-  writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
+  await buildCode(directory, folder);
   for (const door of doors) writeFacade(door, directory);
   const edgeDoors = listDoors(folder, 'workerd');
   if (edgeDoors.length > 0) await bundleEdge(edgeDoors, directory);
   return declared;
+}
+
+/** Builds `cjs` of a package, without declarations. */
+export async function buildCode(directory: string, folder = '.'): Promise<void> {
+  await bundle(listDoors(folder), directory, folder);
+  writeFileSync(join(directory, 'cjs/package.json'), '{ "type": "commonjs" }\n');
 }
 
 /** Builds the program of `headgate-cli`, one ES module, and the page of its reports. */
@@ -68,14 +74,21 @@ function listDoors(folder: string, condition = 'require'): string[] {
 
 /** Bundles the entry files. Code of several entry files goes to `shared`, so that an entry file loads only the code it uses. */
 async function bundle(doors: string[], directory: string, folder: string): Promise<void> {
+  const chunkOf = chunksOf(folder);
   const bundled = await rollup({
     ...BUNDLE,
+    plugins: [lazyParts, ...BUNDLE.plugins],
+    // A part imports the file that loads it, which has loaded by then.
+    onLog: (level, log, handler) => {
+      if (log.code !== 'CIRCULAR_CHUNK') handler(level, log);
+    },
     input: Object.fromEntries(doors.map((door) => [door, join(root, folder, `src/${door}.ts`)])),
   });
   await bundled.write({
     chunkFileNames: 'shared/[name].js',
     // The modules for edge runtimes import the texts of Lua from this file, so that the package holds the texts once.
-    manualChunks: (id) => (id === join(root, LUA_FILES) ? LUA_CHUNK : undefined),
+    manualChunks: (id, meta) => (id === join(root, LUA_FILES) ? LUA_CHUNK : chunkOf(id, meta)),
+    onlyExplicitManualChunks: true,
     minifyInternalExports: false,
     dir: join(directory, 'cjs'),
     format: 'cjs',

@@ -125,7 +125,11 @@ function kindOfProcess(): string | undefined {
   const cluster =
     process.send && (process.getBuiltinModule?.('node:cluster') as { isWorker?: boolean } | undefined);
   if (cluster?.isWorker) return 'a worker of a cluster';
-  const threads = process.getBuiltinModule?.('node:worker_threads');
+  // The module of threads takes a fifth. In a thread, Node replaces functions that only the main thread has by some that are `disabled`.
+  const { bun, deno } = process.versions;
+  const isMain =
+    (bun ?? deno) === undefined && !(process.chdir as Partial<{ disabled: true }> | undefined)?.disabled;
+  const threads = isMain ? undefined : process.getBuiltinModule?.('node:worker_threads');
   if (threads?.isMainThread === false) return 'a worker thread';
   // PM2 numbers the instances of an application, starting at 0.
   return Number(process.env['NODE_APP_INSTANCE']) > 0 ? 'one of several instances' : undefined;
