@@ -74,7 +74,7 @@ if (runs('fuzz')) {
     'test/identity.test.ts',
   ];
   promise(
-    mocha({ HEADGATE_RUNS: '100' }, ...files),
+    mocha({ HEADGATE_RUNS: '100', HEADGATE_SEEDS: 'new' }, ...files),
     'random bytes, and random traces, a hundred times as many',
   );
 }

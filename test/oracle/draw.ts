@@ -20,6 +20,8 @@ export interface DrawnLimiter {
 }
 
 export interface Site {
+  /** The time at which the site's clock begins, ms since the epoch. */
+  readonly start: number;
   readonly limiters: readonly DrawnLimiter[];
   /** The features that are drawn. */
   readonly row: Row;
@@ -72,6 +74,9 @@ export interface Step {
 const DIMENSIONS = ['key', 'account', 'org'] as const;
 const PERIODS = ['hour', 'day', 'week', 'month'] as const;
 const DAY_MS = 86_400_000;
+/** Clocks begin in this year at the earliest, because a store on Redis refuses a clock in the past. */
+const FIRST_START = Date.UTC(2040, 0, 1);
+const STARTS_MS = 4 * 366 * DAY_MS;
 /** The numbers of sites on a clock that the trace advances. */
 const SMALL = {
   limits: [1, 2, 3, 4, 5, 6, 10, 12],
@@ -336,6 +341,7 @@ const sliced = (row: Row): Row => new Set([...row].filter((name) => !UNSLICED.in
 /** Sites with the features of a row. */
 export const sites = (row: Row): fc.Arbitrary<Site> =>
   fc.record({
+    start: fc.nat(STARTS_MS).map((ms) => FIRST_START + ms),
     limiters: fc.array(row.has('slices') ? fc.oneof(limiter(sliced(row)), limiter(row)) : limiter(row), {
       minLength: 1,
       maxLength: 3,

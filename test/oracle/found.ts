@@ -15,10 +15,13 @@ const bucket = { name: 'bucket', by: 'key', algorithm: 'gcra', window: 12_000, b
 const other = { name: 'other', by: 'key', algorithm: 'concurrency', limit: 1, window: 1200 } as const;
 const pro = [other, { ...bucket, limit: 5, thresholds: [0.5] }];
 
+const start = Date.UTC(2040, 0, 1);
+
 export const found: Readonly<Record<string, Site>> = {
   // After an override of any policy of the key, a bucket returns up to 2 ms less than it charged.
   'a crossing by a settlement after a return': {
     limiters: [{ ...limiter, policies: [other, { ...bucket, limit: 1 }], tiers: { pro } }],
+    start,
     row: new Set(),
     steps: [
       { ...step, tier: 1 },
@@ -33,6 +36,7 @@ export const found: Readonly<Record<string, Site>> = {
   // The refund of a settled request is two steps of the store. A request that waits was admitted between them.
   'a request in line at the refund of a settled one': {
     limiters: [{ ...limiter, policies: [log], tiers: { pro: [{ ...log, limit: 3 }] } }],
+    start,
     row: new Set(),
     steps: [
       step,

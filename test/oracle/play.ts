@@ -61,7 +61,7 @@ export async function play(
 ): Promise<void> {
   // Slices are spent in real time, which no trace advances.
   const isSliced = subject.hasSlices === true && site.row.has('slices');
-  const clock = subject.beginsNow || isSliced ? new TestClock(Date.now()) : new TestClock();
+  const clock = new TestClock(subject.beginsNow || isSliced ? Date.now() : site.start);
   const compare: typeof exactly = (got, expected, where) =>
     isSliced ? exactly(untimed(got), untimed(expected), where) : exactly(got, expected, where);
   const start = clock.now;

@@ -11,9 +11,9 @@ import fc from 'fast-check';
 import type { FeatureName } from '../../src/contract/together.js';
 import { sites, type Site } from './draw.js';
 import { leftTriples, metText } from './met.js';
+import { newSeed } from '../support/seeds.js';
 import { play, played, refused } from './play.js';
 import { coveringRows, generator, shuffled, withoutSlices, type Row } from './rows.js';
-import { seedOfRun } from './seed.js';
 import { openSubject, SUBJECTS } from './subjects.js';
 
 const SHRINK_MS = 30_000;
@@ -95,7 +95,7 @@ export async function soak(minutes: number, print: (line: string) => void): Prom
     for (const store of SUBJECTS) {
       const left = end - performance.now();
       if (left <= 0) return undefined;
-      const seed = seedOfRun();
+      const seed = newSeed();
       const found = await run({ ms: Math.min(ROUND_MS, left), seed, store });
       print(`${store}, seed ${seed}: ${summary()}`);
       if (found) return found;
@@ -103,7 +103,7 @@ export async function soak(minutes: number, print: (line: string) => void): Prom
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const seed = seedOfRun();
+  const seed = Number(env['HEADGATE_ORACLE_SEED'] ?? newSeed());
   const store = env['HEADGATE_ORACLE_STORE'] ?? 'memory';
   const found = await run({
     ms: Number(env['HEADGATE_ORACLE_MS'] ?? 20_000),

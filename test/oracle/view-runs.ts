@@ -4,13 +4,15 @@ import fc from 'fast-check';
 import { createAdmin, type Admin } from 'headgate/admin';
 import { until } from '../admin/stores.js';
 import { checkFor } from '../support/random.js';
+import { seedOf } from '../support/seeds.js';
 import { sites, type Site } from './draw.js';
 import { coveringRows, withoutSlices } from './rows.js';
 import type { Policy } from './model/types.js';
-import { seedOfRun } from './seed.js';
 import { Difference, play, type Scene, type Subject } from './play.js';
 
 const SHRINK_MS = 30_000;
+/** The longest time of a run. A slow machine plays fewer sites. */
+const MOST_MS = 20_000;
 
 /** Sites of all features. */
 export const anySite = fc.constantFrom(...coveringRows().map(withoutSlices)).chain(sites);
@@ -34,18 +36,19 @@ const OF_POLICIES = ['overrides of a window', 'overrides by tier'] as const;
 const isShared = (policies: readonly Policy[]): boolean => policies.some(({ share }) => share !== undefined);
 
 /**
- * Each run takes a new seed, which a failure prints. HEADGATE_ORACLE_SEED repeats a run, and HEADGATE_ORACLE_MS makes it longer.
+ * HEADGATE_ORACLE_SEED plays other sites, and HEADGATE_ORACLE_MS plays them for this time, however many.
  *
+ * @param most the most sites, which take about `MS`
  * @param view looks at the views, and returns a difference
  * @param draw the sites
  */
 export async function agree(
   subject: Subject,
-  ms: number,
+  most: number,
   view: (scene: Scene) => Promise<string | undefined>,
   draw = anySite,
 ): Promise<void> {
-  const seed = seedOfRun();
+  const seed = seedOf('HEADGATE_ORACLE_SEED', `views ${subject.name}`);
   let [looked, differing] = [0, 0];
   const watched: Subject = {
     ...subject,
@@ -68,16 +71,18 @@ export async function agree(
       }
     },
   );
+  const ms = process.env['HEADGATE_ORACLE_MS'];
   await checkFor(property, {
     seed,
-    ms: Number(process.env['HEADGATE_ORACLE_MS'] ?? ms),
+    ...(ms === undefined ? { ms: MOST_MS, most } : { ms: Number(ms), most: Infinity }),
     shrinkMs: SHRINK_MS,
   });
+  console.log(`      ${subject.name}, seed ${seed}: ${looked} sites`);
   expect(looked, `sites whose views were looked at, HEADGATE_ORACLE_SEED=${seed}`).to.be.above(4 * differing);
 }
 
 /** Times of hours, so that nothing ends while another process looks. */
-export function slow({ limiters, steps, row }: Site): Site {
+export function slow({ start, limiters, steps, row }: Site): Site {
   const slowed = (policy: Policy): Policy => {
     const { window, period, maxDelay } = policy;
     return {
@@ -88,6 +93,7 @@ export function slow({ limiters, steps, row }: Site): Site {
     };
   };
   return {
+    start,
     row,
     limiters: limiters.map((each) => ({
       ...each,

@@ -11,7 +11,7 @@ describe('combinations over HTTP, for longer', () => {
   it('charges, fields and bodies are those of the oracle, in memory', async () => {
     allowTime(180_000);
     const create = (clock: TestClock) => memoryStore({ clock: clock.read });
-    for (const most of [30, 60, 300]) await run({ subject: { name: 'memory', create }, ms: 10_000, most });
+    for (const most of [30, 60, 300]) await run({ subject: { name: 'memory', create }, sites: 60, most });
   });
 
   for (const kind of ['redis', 'valkey'] as ServerKind[])
@@ -37,8 +37,8 @@ describe('combinations over HTTP, for longer', () => {
             publish: false,
           });
         // Valkey runs the same scripts.
-        const ms = kind === 'redis' ? 15_000 : 8_000;
-        for (const most of [30, 400]) await run({ subject: { name: kind, create }, ms, most });
+        const sites = kind === 'redis' ? 40 : 20;
+        for (const most of [30, 400]) await run({ subject: { name: kind, create }, sites, most });
       });
     });
 });

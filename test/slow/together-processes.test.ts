@@ -1,6 +1,6 @@
 // Law 20 between processes: drawn sites with two to four processes, some of which are killed, on every store that processes share.
 //   HEADGATE_PROCESSES_MS=600000   the time for all stores together. Default: 40 s
-//   HEADGATE_PROCESSES_SEED=1      the seed of the first site. Default: a new one
+//   HEADGATE_PROCESSES_SEED=1      the seed of the first site
 //   HEADGATE_PROCESSES_STORE=redis one store. Default: all
 //   HEADGATE_PROCESSES_RECORDS=f   the file for the records of a site that fails
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { expect } from 'chai';
 import { play, Spares, type Played } from '../oracle/processes/play.js';
 import type { Place, StoreKind } from '../oracle/processes/task.js';
 import { startPostgres } from '../support/postgres.js';
+import { seedOf } from '../support/seeds.js';
 import { startServer } from '../support/servers.js';
 import { makeDirectory } from '../support/sqlite.js';
 
@@ -45,7 +46,7 @@ describe('law 20, drawn sites with processes that are killed', () => {
       this.timeout(2 * MS + 120_000);
       const spares = new Spares(kind, PROCESSES);
       const server = await serve(kind);
-      const first = Number(env['HEADGATE_PROCESSES_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+      const first = seedOf('HEADGATE_PROCESSES_SEED', `processes ${kind}`);
       const sites: Played[] = [];
       try {
         const end = Date.now() + MS;

@@ -1,6 +1,7 @@
 // Settings for every random test.
 import fc from 'fast-check';
 import { allowTime } from './hooks.js';
+import './seeds.js';
 
 /** HEADGATE_RUNS=20 runs each random test 20 times as long. */
 const factor = Number(process.env.HEADGATE_RUNS ?? 1);
@@ -26,18 +27,18 @@ export const anyBytes = (maxLength: number) =>
 const RUNS_OF_ROUND = 2;
 
 /**
- * Checks a property on new values until a time is over, and waits for the end of the last run: with `interruptAfterTimeLimit`, this run would
+ * Checks a property on other values until a time is over, and waits for the end of the last run: with `interruptAfterTimeLimit`, this run would
  * still use servers that the test closes.
  *
- * @param options `ms`, the time; `shrinkMs`, the time for which a counterexample shrinks
+ * @param options `ms`, the time; `most`, the most values; `shrinkMs`, the time for which a counterexample shrinks
  * @throws the error of the counterexample, with its seed and path
  */
 export async function checkFor<T>(
   property: fc.IAsyncProperty<[T]>,
-  { seed, ms, shrinkMs }: { seed: number; ms: number; shrinkMs: number },
+  { seed, ms, most, shrinkMs }: { seed: number; ms: number; most: number; shrinkMs: number },
 ): Promise<void> {
   const end = performance.now() + ms;
-  for (let round = 0; performance.now() < end; round++) {
+  for (let round = 0; round * RUNS_OF_ROUND < most && performance.now() < end; round++) {
     const search = { seed: seed + round, numRuns: RUNS_OF_ROUND };
     const { counterexamplePath: path } = await fc.check(property, { ...search, endOnFailure: true });
     if (path !== null) await fc.assert(property, { ...search, path, skipAllAfterTimeLimit: shrinkMs });

@@ -1,6 +1,6 @@
 // Random sites over HTTP: stacked limiters of the oracle's kind, options of an adapter, and waves of requests that are in flight together.
 import fc from 'fast-check';
-import { sites as oracleSites, type DrawnLimiter } from '../../oracle/draw.js';
+import { sites as oracleSites, type DrawnLimiter, type Site } from '../../oracle/draw.js';
 import type { Policy } from '../../oracle/model/types.js';
 import { coveringRows, type Row } from '../../oracle/rows.js';
 
@@ -39,7 +39,7 @@ export interface Wave {
   readonly ms: number;
 }
 
-export interface HttpSite {
+export interface HttpSite extends Pick<Site, 'start'> {
   readonly adapter: (typeof ADAPTERS)[number];
   readonly limiters: readonly HttpLimiter[];
   readonly waves: readonly Wave[];
@@ -113,6 +113,7 @@ export const httpSites = (most: number): fc.Arbitrary<HttpSite> =>
     })
     .map(({ adapter, site, stay, extras: all, waves }) => ({
       adapter,
+      start: site.start,
       waves: stay ? waves.map(staying) : waves,
       limiters: site.limiters.map((drawn, i): HttpLimiter => {
         const { scale, wait, ...more } = all[i]!;

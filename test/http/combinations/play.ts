@@ -25,7 +25,7 @@ const SETTLED_MS = 5000;
 
 export async function play(subject: Subject, drawn: HttpSite, own: Own): Promise<void> {
   const site = { ...drawn, limiters: drawn.limiters.map((each) => playable(subject, each, drawn)) };
-  const clock = new TestClock();
+  const clock = new TestClock(site.start);
   const store = subject.create(clock);
   const differs = (difference: string) => new Difference(`${difference}\n${programText(site)}`);
   let client: ReturnType<typeof clientOf> | undefined;

@@ -3,11 +3,11 @@ import { optionsOf, text } from '../../oracle/program.js';
 import { headersOf } from './client.js';
 import type { HttpSite } from './draw.js';
 
-export function programText({ adapter, limiters, waves }: HttpSite): string {
+export function programText({ adapter, start, limiters, waves }: HttpSite): string {
   let n = 0;
   return [
     `// ${adapter}; the functions read the fields x-key, x-account, x-org, x-cost(s), x-tier, x-id; the handler x-status, x-takes (ms), x-long`,
-    'const clock = new TestClock();',
+    `const clock = new TestClock(${start});`,
     'const store = memoryStore({ clock: clock.read });',
     ...limiters.map((drawn, i) => {
       const { wait, skipFailedRequests, skipSuccessfulRequests, refundAborted, hasIds, isAsync } = drawn;

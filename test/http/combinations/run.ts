@@ -1,6 +1,7 @@
 // Compares drawn sites over HTTP with the oracle, and prints a counterexample as a program.
 import fc from 'fast-check';
 import { checkFor } from '../../support/random.js';
+import { seedOf } from '../../support/seeds.js';
 import { httpSites } from './draw.js';
 import { watched } from './own.js';
 import { play, played, type Subject } from './play.js';
@@ -9,18 +10,18 @@ const SHRINK_MS = 20_000;
 
 export interface RunOptions {
   readonly subject: Subject;
-  readonly ms: number;
+  /** The number of sites. A slow machine plays fewer. */
+  readonly sites: number;
   /** The most requests in flight. */
   readonly most: number;
-  /** Default: HEADGATE_COMBINATIONS_SEED, or a new one. */
-  readonly seed?: number;
 }
 
-const newSeed = () =>
-  Number(process.env['HEADGATE_COMBINATIONS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+/** The longest time of a run. */
+const MS = 20_000;
 
 /** @throws an error with the program, and the seed and path of fast-check */
-export async function run({ subject, ms, most, seed = newSeed() }: RunOptions): Promise<void> {
+export async function run({ subject, sites, most }: RunOptions): Promise<void> {
+  const seed = seedOf('HEADGATE_COMBINATIONS_SEED', `combinations ${subject.name} ${sites} ${most}`);
   try {
     const property = fc.asyncProperty(httpSites(most), (site) =>
       watched(async (own) => {
@@ -29,7 +30,12 @@ export async function run({ subject, ms, most, seed = newSeed() }: RunOptions): 
         if (own.warnings.length > 0) throw new Error(own.warnings.join('\n'));
       }),
     );
-    await checkFor(property, { seed, ms, shrinkMs: SHRINK_MS });
+    await checkFor(property, {
+      seed,
+      ms: Number(process.env['HEADGATE_COMBINATIONS_MS'] ?? MS),
+      most: sites,
+      shrinkMs: SHRINK_MS,
+    });
   } finally {
     console.log(
       `      ${subject.name}, seed ${seed}: ${played.sites} sites, ${played.requests} requests, ${played.answers} answers`,
