@@ -12,6 +12,7 @@ import { FIRST_KEYS } from '../src/change-row.js';
 import { KeyQuestions } from '../src/key-questions.js';
 import { Now } from '../src/now.js';
 import { Reads } from '../src/reads.js';
+import { exportedLines } from '../src/transfers.js';
 import { originText } from '../src/page/text.js';
 import { startPage, tokenFields, type Site } from './servers.js';
 
@@ -78,6 +79,16 @@ for (const [kind, make] of Object.entries(STORES))
         ['eve', 'ada', '', 'INC-7'],
         ['oscar', 'linus', '', null],
         ['peggy', 'linus', '', null],
+      ]);
+      const lines = await exportedLines(admin, new URLSearchParams({ kind: 'bans', name: 'api' }));
+      const exported = lines
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Ban & { readonly cause?: string });
+      expect(exported.map(({ key, by, from, cause }) => [key, by, from, cause])).to.deep.include.members([
+        ['trudy', null, 'denials', 'denied by policy minute'],
+        ['mallory', null, 'program', undefined],
+        ['eve', 'ada', undefined, undefined],
       ]);
       const headers = await tokenFields(site.url);
       const asked = await fetch(`${site.url}api/key`, {
