@@ -19,6 +19,7 @@ import { stateKeys } from '../stores/state/state-keys.js';
 import { banSet } from './bans/ban-source.js';
 import { LocalState, type ListedRow } from './local-state.js';
 import { LogPages } from './log-pages.js';
+import { nextTurn } from './next-turn.js';
 import type { OwnedRecord } from './overrides/override-source.js';
 import { rowCounts } from './row-counts.js';
 import type { CountSource, Owner, StateSettings } from './state.js';
@@ -109,8 +110,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
       yield* page;
       if (page.length < BATCH_SIZE) return;
       last = page.at(-1)!.key;
-      // Requests of this process come first.
-      await new Promise(setImmediate);
+      await nextTurn();
     }
   }
 
@@ -134,8 +134,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
       for (const { id, entry } of page) yield { ...(JSON.parse(entry) as LoggedChange), id: String(id) };
       if (isLast) return;
       last = page.at(-1)!.id;
-      // Requests of this process come first.
-      await new Promise(setImmediate);
+      await nextTurn();
     }
   }
 

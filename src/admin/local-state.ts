@@ -16,6 +16,7 @@ import {
   type OwnedRecord,
   type OverrideFields,
 } from './overrides/override-source.js';
+import { nextTurn } from './next-turn.js';
 import { Published } from './published.js';
 import type { ChangeLog, FoundKey, Owner, Search, State, StateSettings } from './state.js';
 import { unlogged, type Origin } from './unlogged.js';
@@ -120,8 +121,7 @@ export abstract class LocalState implements State {
       if (++checked % count > 0) continue;
       yield page;
       page = [];
-      // Requests of this process come first.
-      await new Promise(setImmediate);
+      await nextTurn();
       // The number of rows is unknown.
       await progress?.(0);
       if (signal?.aborted) return;

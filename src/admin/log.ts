@@ -1,11 +1,11 @@
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
-import { setImmediate } from '../common/real-time.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape } from '../common/validate.js';
 import type { JournalEntry, ListedChange } from '../stores/journal.js';
 import { checkName, type Context, type NameFilter } from './context.js';
 import { importedIn, networkIn } from './entry-keys.js';
 import { changesOf, loggedTexts } from './logged-keys.js';
+import { nextTurn } from './next-turn.js';
 import { whoseOf, type Whose, type WhoseKey } from './owners.js';
 import type { State } from './state.js';
 import { Undos } from './undos.js';
@@ -70,7 +70,7 @@ export async function* log({ state }: Context, options: LogOptions = {}): AsyncG
   for await (const change of state.log.since(await sinceOf(state, options.since))) {
     if (++steps >= STEP) {
       steps = 0;
-      await new Promise<void>((resolve) => void setImmediate(() => resolve()));
+      await nextTurn();
     }
     const undoneBy = undos.of(change)?.id;
     if (id !== undefined && change.id !== id) continue;

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
-import { lacksSlots, type Admin, type KeyView, type LoggedChange } from 'headgate/admin';
+import { idOfKey, lacksSlots, type Admin, type KeyView, type LoggedChange } from 'headgate/admin';
 import { Answers } from './answers.js';
-import { isKeyless, isOfKey, originOf } from './ban-origins.js';
+import { BanOrigins, isOfKey } from './ban-origins.js';
 import { changeRow } from './change-row.js';
 import type { Show } from './hidden.js';
 import { optional, refuse, text, type Body } from './input.js';
@@ -41,6 +41,7 @@ export class KeyQuestions {
   readonly #admin: Admin;
   readonly #show: Show;
   readonly #tiers: SeenTiers;
+  readonly #origins: BanOrigins;
   readonly #answers = new Answers<object>(ANSWERS_MS, new Turns(MAX_WAITING));
 
   /** @param tiers the tiers that keys had lately */
@@ -48,6 +49,7 @@ export class KeyQuestions {
     this.#admin = admin;
     this.#show = show;
     this.#tiers = tiers;
+    this.#origins = new BanOrigins(admin);
   }
 
   /** The answers of all limiters to a typed key, and the changes of this key and of all keys. */
@@ -72,8 +74,12 @@ export class KeyQuestions {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const views = isNetwork ? [] : await this.#admin.key(key, { ...options, signal });
     if (views.length === 0) refuseCut(signal);
-    const found = await this.#changesOf(key, views);
-    const logged = found.filter((change) => !isKeyless(change));
+    const logged = await this.#changesOf(key, views);
+    const open = views.filter(
+      ({ bannedForMs, bannedBy, banReason }) => bannedForMs > 0 && bannedBy === null && banReason === null,
+    );
+    const found = await this.#origins.of(open.map((view) => ({ ...view, by: null, reason: null })));
+    const origins = new Map(open.map((view, i) => [idOfKey(view), found[i]]));
     const settled = await settledTiers(views, logged, {
       log: this.#admin.log,
       denialsIn: (place) => this.#admin.denials(key, { ...place, signal }),
@@ -86,9 +92,7 @@ export class KeyQuestions {
         policies: view.policies.map((each) => ({ ...each, key: this.#show(each.key) })),
       }),
       lacksSlots: view.reason !== 'banned' && lacksSlots(view.policies),
-      ...(view.bannedForMs > 0 &&
-        view.bannedBy === null &&
-        view.banReason === null && { banOrigin: originOf(view, found) }),
+      ...(origins.has(idOfKey(view)) && { banOrigin: origins.get(idOfKey(view)) }),
     }));
     // The visitor typed this key, so it is not hidden here, while the key of a shared limit, a network and other keys of an import are.
     const typed = new Set<unknown>([key, ...views.map((view) => view.key)]);
@@ -97,11 +101,11 @@ export class KeyQuestions {
     return { key, isNetwork, views: shown, changes };
   }
 
-  /** The changes of the key and of all keys, and imports whose keys the log does not have. */
+  /** The changes of the key and of all keys. */
   async #changesOf(key: string, views: readonly KeyView[]): Promise<LoggedChange[]> {
     const keys = new Set([key, ...views.map((view) => view.key)]);
     const found: LoggedChange[] = [];
-    let [scanned, logged] = [0, 0];
+    let scanned = 0;
     for await (const change of this.#admin.log({ withKeys: views })) {
       const { key: changed, network, imported, action, name } = change;
       // Limits of all keys are those of this key, too.
@@ -112,9 +116,8 @@ export class KeyQuestions {
         view !== undefined ||
         (isOfAll && views.some((each) => each.name === name)) ||
         [changed, network].some((each) => typeof each === 'string' && keys.has(each));
-      if (isOwn || isKeyless(change)) found.push({ ...change, ...(own && { forMs: own.forMs }) });
-      if (isOwn) logged++;
-      if (logged === LOGGED || ++scanned === SCANNED) break;
+      if (isOwn) found.push({ ...change, ...(own && { forMs: own.forMs }) });
+      if (found.length === LOGGED || ++scanned === SCANNED) break;
       // Other requests have their turn.
       if (scanned % STEP === 0) await setImmediate();
     }

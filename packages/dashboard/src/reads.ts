@@ -153,7 +153,6 @@ export class Reads {
     this.#logs.expire();
     this.#imports.expire();
     this.#questions.expire();
-    this.#origins.expire();
     this.#nearAll.expire();
   }
 

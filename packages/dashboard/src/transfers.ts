@@ -16,8 +16,10 @@ import {
   type OverrideWish,
   type Refused,
 } from 'headgate/admin';
+import { BanOrigins } from './ban-origins.js';
 import { changed, overrides, type Changed } from './changes.js';
 import type { Note } from './entries.js';
+import { firstOf } from './first.js';
 import { choice, optional, refuse, text, type Body } from './input.js';
 import { onPage } from './words.js';
 
@@ -45,20 +47,21 @@ export interface ImportPreview {
 export async function exportedLines(admin: Admin, query: URLSearchParams): Promise<string> {
   const kind = choice('kind', query.get('kind') ?? '', KINDS);
   const name = query.get('name') || undefined;
-  const lines: string[] = [];
-  const found =
-    kind === 'bans'
-      ? admin.bans({ name, scan: 'never' })
-      : admin.overrides(name === undefined ? {} : { name });
-  for await (const each of found) {
-    if (lines.length === MAX_EXPORTED) {
-      lines.push(`# The first ${MAX_EXPORTED}. The command line exports all.`);
-      break;
-    }
-    const json = 'bannedForMs' in each ? banJson(each) : { ...whoseJson(each), ...overrideJson(each) };
-    lines.push(printableJson(JSON.stringify(json)));
-  }
+  const all = await (kind === 'bans' ? exportedBans(admin, name) : exportedOverrides(admin, name));
+  const lines = all.slice(0, MAX_EXPORTED).map((json) => printableJson(JSON.stringify(json)));
+  if (all.length > MAX_EXPORTED) lines.push(`# The first ${MAX_EXPORTED}. The command line exports all.`);
   return lines.map((line) => `${line}\n`).join('');
+}
+
+async function exportedBans(admin: Admin, name: string | undefined): Promise<object[]> {
+  const bans = await firstOf(admin.bans({ name, scan: 'never' }), MAX_EXPORTED + 1);
+  const origins = await new BanOrigins(admin).of(bans);
+  return bans.map((ban, i) => banJson(ban, origins[i]));
+}
+
+async function exportedOverrides(admin: Admin, name: string | undefined): Promise<object[]> {
+  const found = await firstOf(admin.overrides({ name }), MAX_EXPORTED + 1);
+  return found.map((each) => ({ ...whoseJson(each), ...overrideJson(each) }));
 }
 
 /** The effects of an import. Nothing is changed. */

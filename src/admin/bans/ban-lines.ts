@@ -18,7 +18,7 @@ export interface BanLineDefaults extends KeyOptions {
 }
 
 /** A ban as a line of a file. @param origin of a ban without an operator: `from`, and for a ban by denials their `cause` */
-export function banJson(ban: BannedKey, origin?: BanOrigin | null): object {
+export function banJson(ban: BannedKey, origin?: Pick<BanOrigin, 'from' | 'reason'> | null): object {
   const { from, reason = null } = origin ?? {};
   return {
     ...factJson(ban),

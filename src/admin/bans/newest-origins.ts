@@ -1,8 +1,8 @@
-import { setImmediate } from '../../common/real-time.js';
 import type { ChangeNote } from '../../contract/change-note.js';
 import { escapeScope } from '../../stores/keys.js';
 import type { JournalEntry, ListedChange } from '../../stores/journal.js';
 import { importedIn, isInNetwork, networkIn } from '../entry-keys.js';
+import { nextTurn } from '../next-turn.js';
 import { idOfKey, whoseOf, type WhoseKey } from '../owners.js';
 import { Undos } from '../undos.js';
 
@@ -64,7 +64,7 @@ export class NewestOrigins {
       compared += KEYS_OF_CHANGE + (importedIn(change)?.length ?? 0);
       if (compared < STEP) continue;
       compared = 0;
-      await new Promise<void>((resolve) => void setImmediate(() => resolve()));
+      await nextTurn();
     }
   }
 

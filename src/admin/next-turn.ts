@@ -1,0 +1,4 @@
+import { setImmediate } from '../common/real-time.js';
+
+/** Resolves when other requests of this process have had their turn. Fake timers of tests do not delay it. */
+export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(() => resolve()));
