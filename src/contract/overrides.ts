@@ -3,11 +3,13 @@
 // - An entry is a change with a time: the beginning and end of its force, and the limits for each policy.
 // - A record is the stored list of a key's entries, the newest first.
 // - A client change is a change that a store cannot apply, such as another tier. The caller applies the change, and a revision identifies it.
+import { oncePer } from '../common/lazy.js';
 import { memo } from '../common/memo.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
 import type { ChangeNoteOptions } from './change-note.js';
 import type { CompiledPolicy } from './policy.js';
+import { policyWith } from './variant.js';
 
 /**
  * The stored text of a key's overrides, next to the key's state: a line per entry, the newest first. An entry begins with its start and end
@@ -125,15 +127,18 @@ export interface OverrideEntry {
   readonly isDamaged: boolean;
 }
 
+interface Changed {
+  policies: readonly CompiledPolicy[];
+  /** Undefined until the first request. */
+  entries?: readonly (OverrideEntry | undefined)[];
+}
+
 /** The entries of a record, and policies as the entries change them. */
 class ParsedRecord {
   readonly #record: OverrideRecord;
   readonly #entries: readonly OverrideEntry[];
-  /** The policies as the last requested entries change them. */
-  readonly #changed = new WeakMap<
-    readonly CompiledPolicy[],
-    { readonly entries: readonly (OverrideEntry | undefined)[]; readonly policies: readonly CompiledPolicy[] }
-  >();
+  /** By the configured policies, the same as the last requested entries change them. */
+  readonly #last = oncePer((policies: readonly CompiledPolicy[]): Changed => ({ policies }));
 
   constructor(record: OverrideRecord) {
     this.#record = record;
@@ -172,11 +177,12 @@ class ParsedRecord {
     configured: readonly CompiledPolicy[],
     entries: readonly (OverrideEntry | undefined)[],
   ): readonly CompiledPolicy[] {
-    const last = this.#changed.get(configured);
-    if (last && entries.every((entry, i) => entry === last.entries[i])) return last.policies;
-    const policies = configured.map((policy, i) => this.#change(policy, entries[i]));
-    this.#changed.set(configured, { entries, policies });
-    return policies;
+    const last = this.#last(configured);
+    if (!last.entries?.every((entry, i) => entry === entries[i])) {
+      last.entries = entries;
+      last.policies = configured.map((policy, i) => this.#change(policy, entries[i]));
+    }
+    return last.policies;
   }
 
   /** The last time up to now at which an entry began or ended, or 0. */
@@ -192,7 +198,7 @@ class ParsedRecord {
       const [limit] = limits as [number];
       const { sent } = policy;
       const moved = sent && { sent: (time: number) => [limit, ...sent(time).slice(1)] };
-      return { ...policy, limit, params: paramsOf(policy, limits), ...moved };
+      return policyWith(policy, { limit, params: paramsOf(policy, limits), ...moved });
     }
     const rates: Rates = {
       at: (time) => paramsOf(policy, this.at(time, id)?.limits.get(id)),
@@ -202,7 +208,7 @@ class ParsedRecord {
     };
     // Stores receive only the numbers as params. The rates are for the columns of this process.
     const params = { ...paramsOf(policy, limits), rates } as unknown as Params;
-    return { ...policy, limit: limits?.[0] ?? policy.limit, params };
+    return policyWith(policy, { limit: limits?.[0] ?? policy.limit, params });
   }
 
   /** All entries that may have been in force within a millisecond. */

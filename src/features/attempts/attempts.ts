@@ -10,6 +10,7 @@ import {
   resetOf,
   waitOf,
 } from '../../contract/verdicts.js';
+import { policyWith } from '../../contract/variant.js';
 import type { Feature } from '../feature.js';
 
 /** Charges a policy that counts attempts for the requests that another policy denies. */
@@ -63,7 +64,7 @@ const keeping = new WeakSet<CompiledPolicy>();
 
 /** A policy with a change for waiting requests, whose denials are not attempts. */
 export function withoutAttempts(policy: CompiledPolicy, change: Partial<CompiledPolicy>): CompiledPolicy {
-  const result = { ...policy, ...change, attempts: false };
+  const result = policyWith(policy, { ...change, attempts: false });
   if (policy.attempts) keeping.add(result);
   return result;
 }

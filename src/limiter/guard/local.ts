@@ -12,7 +12,7 @@ import type {
   Store,
   Subject,
 } from '../../contract/store.js';
-import { variant } from '../../contract/variant.js';
+import { policyWith, variant } from '../../contract/variant.js';
 import type { Circuit } from './circuit.js';
 
 /** The substitute of each store that is down. Limiters with the same name share their quota here, too. */
@@ -81,7 +81,7 @@ function localFields(set: PolicySet, share: number): Partial<PolicySet> {
   // A waiting request is not an attempt: see `patient`.
   const compiled = compilePolicies('policies', orUnlimited(policies)).map((policy, i) => {
     // Every process has a substitute, and a threshold is reported once.
-    return { ...policy, attempts: own[i]?.attempts ?? false, thresholds: undefined };
+    return policyWith(policy, { attempts: own[i]?.attempts ?? false, thresholds: undefined });
   });
   // The substitute has no override records, so the overrides known now decide.
   return { policies: compiled, overrides: undefined, freshBans: undefined, isInLine: false, scaledFrom: set };

@@ -5,7 +5,7 @@ import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
 import { tenantsOf } from '../../contract/shares.js';
 import type { PolicySet, Query } from '../../contract/store.js';
-import { originOf, variant } from '../../contract/variant.js';
+import { originOf, policyWith, variant } from '../../contract/variant.js';
 import { LINE_TAG } from '../../stores/keys.js';
 import type { LimiterDecision } from '../decision.js';
 import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../contract/verdicts.js';
@@ -57,8 +57,7 @@ export function inLine(set: PolicySet, { process, waits, holdMs }: LineQuestion)
 }
 
 function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): CompiledPolicy {
-  return {
-    ...slots,
+  return policyWith(slots, {
     name: '',
     by: tenantsOf(slots) ?? slots.by,
     share: undefined,
@@ -67,7 +66,7 @@ function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): Compil
     params,
     id: `${LINE_TAG}:${slots.id}`,
     traits: { ...slots.traits, holdsSlots: false, capacity: Infinity },
-  };
+  });
 }
 
 const withLine = (set: PolicySet, line: () => CompiledPolicy, id: string): PolicySet =>

@@ -14,7 +14,7 @@ import {
   type Store,
   type Subject,
 } from '../../../contract/store.js';
-import { variant } from '../../../contract/variant.js';
+import { policyWith, variant } from '../../../contract/variant.js';
 import type { SliceConnection } from './connections.js';
 import { Slice } from './slice.js';
 import type { Slicing } from './slice-options.js';
@@ -43,7 +43,7 @@ const bareOf = (set: PolicySet): PolicySet => variant(set, 'bare', bareFields);
 function bareFields({ policies, ban }: PolicySet): Partial<PolicySet> | undefined {
   if (!ban && !policies.some(({ shadow, attempts }) => shadow || attempts)) return undefined;
   return {
-    policies: policies.map((policy) => ({ ...policy, shadow: false, attempts: false })),
+    policies: policies.map((policy) => policyWith(policy, { shadow: false, attempts: false })),
     ban: undefined,
   };
 }

@@ -43,7 +43,7 @@ export class RememberedDenials {
   readonly #scopes = new Map<string, KnownKeys>();
 
   /** @param clock a monotonic clock in ms, for tests */
-  constructor(longest: number, clock = () => performance.now()) {
+  constructor(longest: number, clock = performance.now) {
     this.longest = longest;
     this.clock = clock;
   }
