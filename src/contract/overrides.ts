@@ -185,6 +185,13 @@ class ParsedRecord {
     return last.policies;
   }
 
+  /** The time around now in which no entry begins or ends. */
+  span(now: number): { readonly from: number; readonly until: number } {
+    const times = this.#boundaries(-Infinity, Infinity);
+    const from = times.findLast((time) => time <= now) ?? -Infinity;
+    return { from, until: times.find((time) => time > now) ?? Infinity };
+  }
+
   /** The last time up to now at which an entry began or ended, or 0. */
   changedAt(now: number): number {
     return Math.max(0, ...this.#boundaries(0, now));
