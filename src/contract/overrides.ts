@@ -8,8 +8,7 @@ import { memo } from '../common/memo.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
 import type { ChangeNoteOptions } from './change-note.js';
-import type { CompiledPolicy } from './policy.js';
-import { policyWith } from './variant.js';
+import { policyWith, type CompiledPolicy } from './policy.js';
 
 /**
  * The stored text of a key's overrides, next to the key's state: a line per entry, the newest first. An entry begins with its start and end

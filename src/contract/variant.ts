@@ -1,5 +1,4 @@
 import { oncePer } from '../common/lazy.js';
-import type { CompiledPolicy } from './policy.js';
 import { withLast, type PolicySet } from './store.js';
 
 /** The facts about each set, as a list. `factOf` assigns the positions. */
@@ -48,11 +47,6 @@ export function known(set: PolicySet, kind: Kind, id: string | number = ''): Pol
 /** A copy of a set with a change, which the caller remembers itself. All other copies are variants. */
 export function changedSet(set: PolicySet, change: Partial<PolicySet>): PolicySet {
   return { ...set, ...change };
-}
-
-/** A copy of a policy with a change. */
-export function policyWith(policy: CompiledPolicy, change: Partial<CompiledPolicy>): CompiledPolicy {
-  return { ...policy, ...change };
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { CompiledPolicy } from '../../contract/policy.js';
+import { policyWith, type CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
 import {
@@ -10,7 +10,6 @@ import {
   resetOf,
   waitOf,
 } from '../../contract/verdicts.js';
-import { policyWith } from '../../contract/variant.js';
 import type { Feature } from '../feature.js';
 
 /** Charges a policy that counts attempts for the requests that another policy denies. */

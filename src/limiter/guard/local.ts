@@ -1,5 +1,5 @@
 import { compilePolicies, orUnlimited } from '../../contract/compile-policies.js';
-import type { Policy } from '../../contract/policy.js';
+import { policyWith, type Policy } from '../../contract/policy.js';
 import { visiblePolicies } from '../../contract/shares.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import type { ChangeReply, Reply } from '../../contract/reply.js';
@@ -12,7 +12,7 @@ import type {
   Store,
   Subject,
 } from '../../contract/store.js';
-import { policyWith, variant } from '../../contract/variant.js';
+import { variant } from '../../contract/variant.js';
 import type { Circuit } from './circuit.js';
 
 /** The substitute of each store that is down. Limiters with the same name share their quota here, too. */

@@ -1,7 +1,7 @@
 import { changedPolicy } from '../../contract/change-policy.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
+import { policyWith, type CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
-import { policyWith, variant } from '../../contract/variant.js';
+import { variant } from '../../contract/variant.js';
 
 /** A set with the limits of an override, as a reply contains them. */
 export const limitedSet = (set: PolicySet, limits: readonly number[]): PolicySet => {

@@ -18,9 +18,9 @@ import {
   type OverrideEntry,
   type OverrideRecord,
 } from '../../contract/overrides.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
+import { policyWith, type CompiledPolicy } from '../../contract/policy.js';
 import { perSet, type PolicySet, type Store } from '../../contract/store.js';
-import { changedSet, policyWith } from '../../contract/variant.js';
+import { changedSet } from '../../contract/variant.js';
 import type { Scope } from '../scope.js';
 import type { Tiers } from '../tiers.js';
 import { asPatient } from '../waiting/waiting-set.js';

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { PLACES } from '../../algorithms/line.js';
 import { lazy } from '../../common/lazy.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
+import { policyWith, type CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
 import { tenantsOf } from '../../contract/shares.js';
 import type { PolicySet, Query } from '../../contract/store.js';
-import { originOf, policyWith, variant } from '../../contract/variant.js';
+import { originOf, variant } from '../../contract/variant.js';
 import { LINE_TAG } from '../../stores/keys.js';
 import type { LimiterDecision } from '../decision.js';
 import { admits, countOf, remainingOf, replaceWait, some, waitOf } from '../../contract/verdicts.js';

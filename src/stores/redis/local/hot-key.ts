@@ -2,6 +2,7 @@ import { inBackground } from '../../../common/background.js';
 import { Eventual } from '../../../common/eventual.js';
 import { performance } from '../../../common/real-time.js';
 import { NO_COSTS } from '../../../contract/costs.js';
+import { policyWith } from '../../../contract/policy.js';
 import { isUndecided, type Reply } from '../../../contract/reply.js';
 import {
   isPromise,
@@ -14,7 +15,7 @@ import {
   type Store,
   type Subject,
 } from '../../../contract/store.js';
-import { policyWith, variant } from '../../../contract/variant.js';
+import { variant } from '../../../contract/variant.js';
 import type { SliceConnection } from './connections.js';
 import { Slice } from './slice.js';
 import type { Slicing } from './slice-options.js';
