@@ -8,7 +8,7 @@ import { memo } from '../common/memo.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
 import type { ChangeNoteOptions } from './change-note.js';
-import { policyWith, type CompiledPolicy } from './policy.js';
+import type { CompiledPolicy } from './policy.js';
 
 /**
  * The stored text of a key's overrides, next to the key's state: a line per entry, the newest first. An entry begins with its start and end
@@ -204,7 +204,7 @@ class ParsedRecord {
       const [limit] = limits as [number];
       const { sent } = policy;
       const moved = sent && { sent: (time: number) => [limit, ...sent(time).slice(1)] };
-      return policyWith(policy, { limit, params: paramsOf(policy, limits), ...moved });
+      return { ...policy, limit, params: paramsOf(policy, limits), ...moved };
     }
     const rates: Rates = {
       at: (time) => paramsOf(policy, this.at(time, id)?.limits.get(id)),
@@ -214,7 +214,7 @@ class ParsedRecord {
     };
     // Stores receive only the numbers as params. The rates are for the columns of this process.
     const params = { ...paramsOf(policy, limits), rates } as unknown as Params;
-    return policyWith(policy, { limit: limits?.[0] ?? policy.limit, params });
+    return { ...policy, limit: limits?.[0] ?? policy.limit, params };
   }
 
   /** All entries that may have been in force within a millisecond. */

@@ -62,8 +62,3 @@ export interface CompiledPolicy {
   /** The policy as the user passed it. */
   readonly source: Policy;
 }
-
-/** A copy of a policy with a change. */
-export function policyWith(policy: CompiledPolicy, change: Partial<CompiledPolicy>): CompiledPolicy {
-  return { ...policy, ...change };
-}

@@ -1,4 +1,5 @@
-import { policyWith, type CompiledPolicy } from '../../contract/policy.js';
+import { policyWith } from '../../contract/compile-policies.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
 import {

@@ -1,5 +1,5 @@
-import { compilePolicies, orUnlimited } from '../../contract/compile-policies.js';
-import { policyWith, type Policy } from '../../contract/policy.js';
+import { compilePolicies, orUnlimited, policyWith } from '../../contract/compile-policies.js';
+import type { Policy } from '../../contract/policy.js';
 import { visiblePolicies } from '../../contract/shares.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import type { ChangeReply, Reply } from '../../contract/reply.js';

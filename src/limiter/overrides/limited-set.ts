@@ -1,5 +1,6 @@
 import { changedPolicy } from '../../contract/change-policy.js';
-import { policyWith, type CompiledPolicy } from '../../contract/policy.js';
+import { policyWith } from '../../contract/compile-policies.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
 import { variant } from '../../contract/variant.js';
 

@@ -18,7 +18,8 @@ import {
   type OverrideEntry,
   type OverrideRecord,
 } from '../../contract/overrides.js';
-import { policyWith, type CompiledPolicy } from '../../contract/policy.js';
+import { policyWith } from '../../contract/compile-policies.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import { perSet, type PolicySet, type Store } from '../../contract/store.js';
 import { changedSet } from '../../contract/variant.js';
 import type { Scope } from '../scope.js';

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { PLACES } from '../../algorithms/line.js';
 import { lazy } from '../../common/lazy.js';
-import { policyWith, type CompiledPolicy } from '../../contract/policy.js';
+import { policyWith } from '../../contract/compile-policies.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
 import { tenantsOf } from '../../contract/shares.js';
 import type { PolicySet, Query } from '../../contract/store.js';

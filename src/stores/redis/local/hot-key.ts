@@ -2,7 +2,7 @@ import { inBackground } from '../../../common/background.js';
 import { Eventual } from '../../../common/eventual.js';
 import { performance } from '../../../common/real-time.js';
 import { NO_COSTS } from '../../../contract/costs.js';
-import { policyWith } from '../../../contract/policy.js';
+import { policyWith } from '../../../contract/compile-policies.js';
 import { isUndecided, type Reply } from '../../../contract/reply.js';
 import {
   isPromise,
