@@ -3,7 +3,6 @@
 // - An entry is a change with a time: the beginning and end of its force, and the limits for each policy.
 // - A record is the stored list of a key's entries, the newest first.
 // - A client change is a change that a store cannot apply, such as another tier. The caller applies the change, and a revision identifies it.
-import { oncePer } from '../common/lazy.js';
 import { memo } from '../common/memo.js';
 import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
@@ -126,18 +125,10 @@ export interface OverrideEntry {
   readonly isDamaged: boolean;
 }
 
-interface Changed {
-  policies: readonly CompiledPolicy[];
-  /** Undefined until the first request. */
-  entries?: readonly (OverrideEntry | undefined)[];
-}
-
 /** The entries of a record, and policies as the entries change them. */
 class ParsedRecord {
   readonly #record: OverrideRecord;
   readonly #entries: readonly OverrideEntry[];
-  /** By the configured policies, the same as the last requested entries change them. */
-  readonly #last = oncePer((policies: readonly CompiledPolicy[]): Changed => ({ policies }));
 
   constructor(record: OverrideRecord) {
     this.#record = record;
@@ -171,17 +162,12 @@ class ParsedRecord {
     return policies.map((policy) => this.now(now, recordIdOf(policy)));
   }
 
-  /** The policies changed by the entries. The array stays the same until an entry changes. */
+  /** The policies changed by the entries. */
   policies(
     configured: readonly CompiledPolicy[],
     entries: readonly (OverrideEntry | undefined)[],
   ): readonly CompiledPolicy[] {
-    const last = this.#last(configured);
-    if (!last.entries?.every((entry, i) => entry === entries[i])) {
-      last.entries = entries;
-      last.policies = configured.map((policy, i) => this.#change(policy, entries[i]));
-    }
-    return last.policies;
+    return configured.map((policy, i) => this.#change(policy, entries[i]));
   }
 
   /** The time around now in which no entry begins or ends. */

@@ -1,6 +1,6 @@
 import { DOCS, HeadgateError, show } from '../common/errors.js';
 import { checkCosts, costsOf, type Cost, type Costs } from '../contract/costs.js';
-import { dimensionsOf, distinct, subjectOf, withPolicies } from '../contract/dimensions.js';
+import { distinct, subjectOf, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { withinSlot } from '../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../contract/policy.js';
@@ -64,9 +64,9 @@ export class Scope {
   /** Returns sets without the policies of some names. The rest of the policies keep their charges. */
   without(names: ReadonlySet<string>): (set: PolicySet) => PolicySet {
     const id = JSON.stringify([...names].sort());
-    const change = ({ policies: all, ban }: PolicySet): Partial<PolicySet> => {
-      const policies = all.filter(({ name }) => !names.has(name));
-      return { policies, dimensions: dimensionsOf(policies, ban, this.by), tier: undefined };
+    const change = (set: PolicySet): Partial<PolicySet> => {
+      const { policies, dimensions } = this.with(set.policies.filter(({ name }) => !names.has(name)));
+      return { policies, dimensions, tier: undefined };
     };
     return (set) => variant(set, 'omitting', change, id);
   }
