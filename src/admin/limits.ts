@@ -109,6 +109,6 @@ export function mapped(limits: Limits, change: (policies: readonly Policy[]) => 
 /** The limits of one dimension. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if no policy counts this dimension */
 export function ofDimension(limits: Limits, dimension: string): Limits {
   policiesBy(dimension, limits.policies);
-  const own = mapped(limits, (all) => all.filter(({ by = DEFAULT_DIMENSION }) => by === dimension));
-  return { ...own, tiers: new Map([...own.tiers].filter(([, policies]) => policies.length > 0)) };
+  const narrowed = mapped(limits, (all) => all.filter(({ by = DEFAULT_DIMENSION }) => by === dimension));
+  return { ...narrowed, tiers: new Map([...narrowed.tiers].filter(([, policies]) => policies.length > 0)) };
 }

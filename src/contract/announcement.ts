@@ -34,6 +34,8 @@ export type CountedDecision = Decision & {
   };
   /** The key, or a key for each of the dimensions, the cost, and whether nothing was to be charged. */
   readonly subject: Costs & { readonly key: string | readonly string[]; readonly peek: boolean };
+  /** The answer of the store, with the store's time. */
+  readonly reply: { readonly now: number };
 };
 
 /** A store's handle of an announcement. */

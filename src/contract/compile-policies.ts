@@ -215,3 +215,8 @@ export function parsePolicy(text: string): Policy {
 export function policyText(policy: Policy | string): string {
   return canonicalText(compilePolicy('policy', policy, 'default'));
 }
+
+/** A copy of a policy with a change. */
+export function policyWith(policy: CompiledPolicy, change: Partial<CompiledPolicy>): CompiledPolicy {
+  return { ...policy, ...change };
+}

@@ -6,7 +6,7 @@ import { select } from './dimension-sets.js';
 import { checkSharedSlots, hasDimension, limitDimension, plainDimensions, tenantKey } from './shares.js';
 import type { Dimensions, Keys, PolicySet, Subject } from './store.js';
 import { refusal } from './together.js';
-import { nothingOf } from './variant.js';
+import { changedSet, nothingOf } from './variant.js';
 import { boolean, optional, readOptions, type OptionTable } from '../common/options.js';
 
 /** The most dimensions of a limiter, because each combination of dimensions needs a set of policies of its own. */
@@ -69,7 +69,8 @@ export function withPolicies(
   by: Omit<Dimensions, 'names'>,
   change?: Pick<PolicySet, 'tier'>,
 ): PolicySet {
-  return Object.freeze({ ...base, ...change, policies, dimensions: dimensionsOf(policies, base.ban, by) });
+  const dimensions = dimensionsOf(policies, base.ban, by);
+  return Object.freeze(changedSet(base, { ...change, policies, dimensions }));
 }
 
 /** The policies of a limiter, each state only once. */

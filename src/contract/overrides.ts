@@ -129,11 +129,6 @@ export interface OverrideEntry {
 class ParsedRecord {
   readonly #record: OverrideRecord;
   readonly #entries: readonly OverrideEntry[];
-  /** The policies as the last requested entries change them. */
-  readonly #changed = new WeakMap<
-    readonly CompiledPolicy[],
-    { readonly entries: readonly (OverrideEntry | undefined)[]; readonly policies: readonly CompiledPolicy[] }
-  >();
 
   constructor(record: OverrideRecord) {
     this.#record = record;
@@ -167,16 +162,19 @@ class ParsedRecord {
     return policies.map((policy) => this.now(now, recordIdOf(policy)));
   }
 
-  /** The policies changed by the entries. The array stays the same until an entry changes. */
+  /** The policies changed by the entries. */
   policies(
     configured: readonly CompiledPolicy[],
     entries: readonly (OverrideEntry | undefined)[],
   ): readonly CompiledPolicy[] {
-    const last = this.#changed.get(configured);
-    if (last && entries.every((entry, i) => entry === last.entries[i])) return last.policies;
-    const policies = configured.map((policy, i) => this.#change(policy, entries[i]));
-    this.#changed.set(configured, { entries, policies });
-    return policies;
+    return configured.map((policy, i) => this.#change(policy, entries[i]));
+  }
+
+  /** The time around now in which no entry begins or ends. */
+  span(now: number): { readonly from: number; readonly until: number } {
+    const times = this.#boundaries(-Infinity, Infinity);
+    const from = times.findLast((time) => time <= now) ?? -Infinity;
+    return { from, until: times.find((time) => time > now) ?? Infinity };
   }
 
   /** The last time up to now at which an entry began or ended, or 0. */

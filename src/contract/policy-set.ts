@@ -41,7 +41,7 @@ export interface PolicySet extends BanRules<PolicySet>, OverrideRules<PolicySet>
    */
   readonly timeout: number;
   /** The name of the tier, if the policies are those of a tier. Reports show it. */
-  readonly tier?: string;
+  readonly tier?: string | undefined;
 }
 
 /**

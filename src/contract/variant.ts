@@ -18,6 +18,7 @@ type Kind =
   | 'line'
   | 'local'
   | 'nothing'
+  | 'omitting'
   | 'part'
   | 'probe'
   | 'slots'
@@ -43,6 +44,11 @@ export function known(set: PolicySet, kind: Kind, id: string | number = ''): Pol
   return kinOf(set).variants.get(kind)?.get(id);
 }
 
+/** A copy of a set with a change, which the caller remembers itself. All other copies are variants. */
+export function changedSet(set: PolicySet, change: Partial<PolicySet>): PolicySet {
+  return { ...set, ...change };
+}
+
 /**
  * A copy of a set with a change. A repeated call returns the same copy, because stores keep data about each set: see `perSet`.
  *
@@ -58,7 +64,7 @@ export function variant(
   let made = known(set, kind, id);
   if (made) return made;
   const changed = change(set);
-  made = changed ? { ...set, ...changed } : set;
+  made = changed ? changedSet(set, changed) : set;
   if (changed) kinOf(made).origin = { kind, of: set };
   const all = kinOf(set).variants;
   let ofKind = all.get(kind);

@@ -7,7 +7,7 @@ import { hasPolicies, type CreateLimiterOptions, type LimiterOptions } from '../
 import type { Limiter } from '../limiter/limiter.js';
 import { checkCapacity, type Cost } from '../contract/costs.js';
 import type { Policies, Policy } from '../contract/policy.js';
-import { isPromise, perSet, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { clientKeys } from './client-key.js';
 import { plainDimensions } from '../contract/shares.js';
 import { checkIds } from '../features/ids/request-ids.js';
@@ -64,7 +64,7 @@ export function compileOptions<Req, Res>(
   const { tier } = options;
   const byTier = typeof tier === 'function' ? mapped(tier, (name) => limiter.tiers.of(name)) : undefined;
   const { omitted } = assembly;
-  const part = omitted && perSet((whole) => limiter.internals.scope.without(whole, omitted));
+  const part = omitted && limiter.internals.scope.without(omitted);
   const partOf = (whole: PolicySet): PolicySet => (part ? part(whole) : whole);
   const wholeOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
   const setOf = part && wholeOf ? mapped(wholeOf, part) : wholeOf;

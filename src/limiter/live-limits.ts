@@ -14,7 +14,6 @@ import {
 import {
   isNothing,
   isPromise,
-  perSet,
   type MaybePromise,
   type OverrideStore,
   type PolicySet,
@@ -61,12 +60,6 @@ export class LiveLimits {
   readonly #parts: SetParts;
   readonly #changes = new Map<string, ClientChanges>();
   #sets: OverriddenSets;
-  /** The dimensions with a record that questions by a set do not read, although the record may change the set's policies. */
-  readonly #unreadBy = perSet(({ policies, overrides }: PolicySet): readonly string[] => {
-    const { tierDimensions } = this.#parts.checks;
-    const dimensions = new Set([...tierDimensions, ...Object.keys(overrides?.revisions ?? {})]);
-    return [...dimensions].filter((by) => !policies.some(isOf(by)));
-  });
   readonly #reads = new RepeatedReads();
   #timer: NodeJS.Timeout | undefined;
   /** The first read of the override of all keys, while under way. Decisions wait for the read, and are degraded if the read fails. */
@@ -128,9 +121,11 @@ export class LiveLimits {
     const own = this.setFor(key, set);
     // Questions by a plan without a limit read no record, so a key's other tier would be unknown.
     if (own === set && set.policies.length > 0) return set;
-    const unread = this.#unreadBy(own).filter((by) =>
-      typeof key === 'string' ? by === DEFAULT_DIMENSION : Object.hasOwn(key, by) && key[by] !== undefined,
-    );
+    const unread = this.#sets
+      .unreadBy(own)
+      .filter((by) =>
+        typeof key === 'string' ? by === DEFAULT_DIMENSION : Object.hasOwn(key, by) && key[by] !== undefined,
+      );
     if (unread.length === 0) return own;
     const subject = this.#subjectOf(key);
     const answers = unread.map((by) => this.#records.read({ subject, by }));

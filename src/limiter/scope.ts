@@ -5,6 +5,7 @@ import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { withinSlot } from '../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Dimensions, PolicySet, Store, Subject } from '../contract/store.js';
+import { variant } from '../contract/variant.js';
 
 /** The most states of a key that a reset covers, because policies of requests could create any number. */
 const MAX_REMEMBERED_POLICIES = 100;
@@ -60,9 +61,14 @@ export class Scope {
     return withPolicies(this.#base, policies, this.by);
   }
 
-  /** A set without the policies of some names. The rest of the policies keep their charges. */
-  without(set: PolicySet, names: ReadonlySet<string>): PolicySet {
-    return this.with(set.policies.filter(({ name }) => !names.has(name)));
+  /** Returns sets without the policies of some names. The rest of the policies keep their charges. */
+  without(names: ReadonlySet<string>): (set: PolicySet) => PolicySet {
+    const id = JSON.stringify([...names].sort());
+    const change = (set: PolicySet): Partial<PolicySet> => {
+      const { policies, dimensions } = this.with(set.policies.filter(({ name }) => !names.has(name)));
+      return { policies, dimensions, tier: undefined };
+    };
+    return (set) => variant(set, 'omitting', change, id);
   }
 
   /** Adds policies to the scope of a reset. @param isTemporary whether only some keys have them for some time */

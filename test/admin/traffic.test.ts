@@ -31,7 +31,7 @@ describe('traffic', () => {
     const [now] = await clients.redis.time();
     const messages = processes.flatMap(({ ms = 1000, seconds }, id) =>
       seconds.map((decisions, i) => {
-        const counts = new LimiterCounts('api', new UsedKeys({ now: Date.now }));
+        const counts = new LimiterCounts('api', new UsedKeys());
         for (const decision of decisions as CountedDecision[]) counts.add(decision, 1);
         const limiters = [counts.summary('api', escapeKey)];
         const counted: Counted = { id: `process ${id}`, sample: 1, ms, limiters };

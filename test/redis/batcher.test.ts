@@ -3,11 +3,13 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { performance } from '../../src/common/real-time.js';
 import { Batcher, Distance, type Batch, type Carrier } from '../../src/stores/redis/calls/batch.js';
+import type { Plan } from '../../src/stores/redis/calls/plans.js';
 import type { Done } from '../../src/stores/redis/clients/commands.js';
 import type { Reply } from '../../src/contract/reply.js';
 import type { PolicySet, Query } from '../../src/contract/store.js';
 
 const set = { name: 'api', policies: [] } as unknown as PolicySet;
+const plan = { set } as unknown as Plan;
 
 /** Waits until one turn of the event loop is over. */
 const turn = async (): Promise<void> => {
@@ -54,7 +56,7 @@ class Wire implements Carrier {
 }
 
 const ask = (batcher: Batcher): Promise<unknown> =>
-  batcher.ask({ set, key: 'key', cost: 1, peek: false } as unknown as Query);
+  batcher.ask({ set, key: 'key', cost: 1, peek: false } as unknown as Query, plan);
 
 function askOnce(batcher: Batcher, count: number): void {
   for (let i = 0; i < count; i++) ask(batcher).catch(() => {});
@@ -200,7 +202,7 @@ describe('a batcher', () => {
   it('in a cluster sends one call per key at the end of each turn', async () => {
     const wire = new Wire(true);
     const batcher = new Batcher(wire);
-    for (let i = 0; i < 30; i++) void batcher.ask({ set, key: `key${i}` } as unknown as Query);
+    for (let i = 0; i < 30; i++) void batcher.ask({ set, key: `key${i}` } as unknown as Query, plan);
     await turn();
     expect(wire.sizes).to.deep.equal(Array.from({ length: 30 }, () => 1));
   });

@@ -16,7 +16,7 @@ import { redisStore } from 'headgate/redis';
 import { compileBan } from '../../src/features/bans/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { RememberedDenials } from '../../src/stores/redis/local/remembered-denials.js';
-import type { PolicySet } from '../../src/contract/store.js';
+import type { PolicySet, Subject } from '../../src/contract/store.js';
 import { setOf as setOfDimensions } from '../../packages/testing/src/trace.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
@@ -41,6 +41,16 @@ function waitOf({ policies }: PolicySet, { ban, verdicts }: Reply): number {
   if (ban !== 0) return Math.abs(ban);
   const waits = policies.map(({ shadow }, i) => (shadow ? 0 : verdicts[3 * i]!));
   return waits.includes(-1) ? -1 : Math.max(...waits);
+}
+
+/** A memory of denials by any sets. */
+function rememberedDenials(longest: number, clock?: () => number) {
+  const denials = new RememberedDenials(longest, clock);
+  return {
+    recall: (query: Query) => denials.of(query.set).recall(query),
+    learn: (query: Query, reply: Reply, asked: number) => denials.of(query.set).learn(query, reply, asked),
+    forget: ({ set, key }: Subject) => denials.of(set).forget(key),
+  };
 }
 
 /** A step of a random trace. Pauses are in ms, with fractions, because the store's clock counts whole ones. */
@@ -98,7 +108,7 @@ describe('law 10: local denials', () => {
           const sets = [setOf(one, ban), setOf(two, ban)];
           let time = 0;
           const store = memoryStore({ clock: () => Math.floor(START + 0.7 + time) });
-          const denials = new RememberedDenials(longest, () => time);
+          const denials = rememberedDenials(longest, () => time);
           for (const { action, key, cost, set: index, before, there, back } of trace) {
             time += before;
             const set = sets[index]!;
@@ -145,10 +155,10 @@ describe('law 10: local denials', () => {
     const query: Query = { set, key: 'key', cost: 1, peek: false, lease: '' };
     const denied: Reply = { now: START, step: 0, ban: 0, verdicts: [5_000, 0, 60_000] };
     let time: number;
-    let denials: RememberedDenials;
+    let denials: ReturnType<typeof rememberedDenials>;
     beforeEach(() => {
       time = 1_000;
-      denials = new RememberedDenials(60_000, () => time);
+      denials = rememberedDenials(60_000, () => time);
     });
 
     it('that a denial from before a refund is stale, however late it arrives', () => {
@@ -251,7 +261,7 @@ describe('law 10: local denials', () => {
         ]);
         const query: Query = { set: counting, key: 'a', cost: 1, peek: false, lease: '' };
         const reply = (...verdicts: number[]): Reply => ({ now: 0, step: 0, ban: 0, verdicts });
-        const denials = new RememberedDenials(1e9, () => now);
+        const denials = rememberedDenials(1e9, () => now);
         let now = 0;
         denials.learn(query, reply(0, 3, 60_000, 9_000, 0, 9_000), now);
         expect(denials.recall(query)).to.equal(undefined);

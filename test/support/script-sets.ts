@@ -36,7 +36,7 @@ export interface ScriptFeatures {
   readonly waits: boolean;
 }
 
-const plans = new Plans('p', escapeKey, () => 0, true);
+const plans = new Plans({ prefix: 'p', text: escapeKey, clock: () => 0, stream: true });
 
 /** The scripts of the limiters with policies of these kinds, in this order. */
 export function scriptsOf(kinds: readonly Kind[], features: ScriptFeatures): Script[] {

@@ -1,3 +1,4 @@
+import { policyWith } from '../../contract/compile-policies.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
@@ -63,7 +64,7 @@ const keeping = new WeakSet<CompiledPolicy>();
 
 /** A policy with a change for waiting requests, whose denials are not attempts. */
 export function withoutAttempts(policy: CompiledPolicy, change: Partial<CompiledPolicy>): CompiledPolicy {
-  const result = { ...policy, ...change, attempts: false };
+  const result = policyWith(policy, { ...change, attempts: false });
   if (policy.attempts) keeping.add(result);
   return result;
 }

@@ -13,21 +13,61 @@ import {
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply, UsageReply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
+import { factOf } from '../../contract/variant.js';
 import { admits, attemptWait, NEVER, nextWait } from '../../contract/verdicts.js';
 import type { Place } from '../feature.js';
 import type { KeyLimits } from './limits.js';
 
+/** The most records whose limits are remembered for a set. */
+const MAX_RECORDS = 1000;
+
+/** The limits of a record during a time in which no override begins or ends, ms since the epoch. */
+interface Span {
+  readonly from: number;
+  readonly until: number;
+  readonly limits: KeyLimits;
+}
+
+/** The last span of each record that keys of a set have of their own. */
+const spansOf = factOf((_: PolicySet) => new Map<OverrideRecord, Span>());
+
+/** The limits of keys without a record, if there is none of all keys either. */
+const configuredOf = factOf((set): KeyLimits => {
+  const { policies } = set;
+  return { record: '', entry: undefined, policies, isKnown: isKnown(set, undefined) };
+});
+
 /** The limits of a key. @param record the key's own record */
 export function limitsOf(set: PolicySet, record: OverrideRecord, now: number): KeyLimits {
+  if (record === '' && set.overrides!.all === '') return configuredOf(set);
+  const spans = spansOf(set);
+  let span = spans.get(record);
+  if (!span || now < span.from || now >= span.until) {
+    if (spans.size >= MAX_RECORDS) spans.clear();
+    spans.set(record, (span = spanAt(set, record, now)));
+  }
+  return span.limits;
+}
+
+function spanAt(set: PolicySet, record: OverrideRecord, now: number): Span {
   const { all } = set.overrides!;
-  if (record === '' && all === '') return { record, entry: undefined, policies: set.policies };
   const entry = parseRecord(record).readable(now);
   const overrides = parseRecord(all === '' ? record : `${record}\n${all}`);
   const entriesAt = (time: number) => overrides.entries(set.policies, time);
   const ends = (time: number) => entriesAt(time).map((entry) => entry?.until ?? Infinity);
-  const policies = (time: number) => overrides.policies(set.policies, entriesAt(time));
-  const next = ends(now).some(Number.isFinite) ? { ends, policies } : undefined;
-  return { record, entry, policies: policies(now), next };
+  const policiesAt = (time: number) => overrides.policies(set.policies, entriesAt(time));
+  const policies = policiesAt(now);
+  const next = ends(now).some(Number.isFinite) ? { ends, policies: policiesAt } : undefined;
+  const changed = policies.map(({ limit }) => limit);
+  const limits = { record, entry, policies, changed, next, isKnown: isKnown(set, entry) };
+  return { ...overrides.span(now), limits };
+}
+
+/** Whether the caller has applied the change of an entry that a store cannot apply. @param set the policies of one dimension */
+function isKnown({ policies, overrides }: PolicySet, entry: OverrideEntry | undefined): boolean {
+  if (policies.length === 0) return true;
+  const revision = textOfDimension(overrides!.revisions, policies[0]!.by);
+  return revisionIn(entry, policies, revision) === revision;
 }
 
 /** The changes that the caller must apply before a decision is possible: see `Reply.clientChanges`. */
@@ -35,21 +75,24 @@ export function clientChanges(
   places: readonly Place[],
   set: PolicySet,
 ): Pick<Reply, 'clientChanges'> | undefined {
-  let differ = false;
+  if (places.every(({ limits }) => limits!.isKnown)) return undefined;
   const changes: Record<string, string> = {};
   for (const { part, limits } of places) {
     const { policies } = part.set;
     if (policies.length === 0) continue;
     const entry = limits?.entry;
     const revision = textOfDimension(set.overrides!.revisions, part.name);
-    if (revisionIn(entry, policies, revision) !== revision) differ = true;
     changes[part.name] = clientChangeOf(entry, policies, revision);
   }
-  return differ ? { clientChanges: changes } : undefined;
+  return { clientChanges: changes };
 }
 
 /** Adds the limits that overrides give the keys to a reply. */
 export function replyWithLimits(places: readonly Place[], reply: Reply): Reply {
+  if (places.length === 1) {
+    const { changed } = places[0]!.limits!;
+    return changed ? Object.assign(reply, { limits: changed }) : reply;
+  }
   if (places.every(({ policies, part }) => policies === part.set.policies)) return reply;
   const limits: number[] = [];
   for (const { policies, part } of places) part.at.forEach((n, i) => (limits[n] = policies[i]!.limit));

@@ -8,6 +8,10 @@ export interface KeyLimits {
   /** The entry in force by the key's own record. Undefined if there is none. */
   readonly entry: OverrideEntry | undefined;
   readonly policies: readonly CompiledPolicy[];
+  /** The limit of each of these policies. Undefined if there is no record, so that they are as configured. */
+  readonly changed?: readonly number[] | undefined;
+  /** Whether the policies include the change of the entry that a store cannot apply. If not, the caller must apply the change first. */
+  readonly isKnown: boolean;
   /** The limits that follow when overrides end. Undefined if no override ends by itself. */
   readonly next?: Next | undefined;
 }

@@ -1,4 +1,4 @@
-import { compilePolicies, orUnlimited } from '../../contract/compile-policies.js';
+import { compilePolicies, orUnlimited, policyWith } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
 import { visiblePolicies } from '../../contract/shares.js';
 import { memoryStore } from '../../stores/memory/memory.js';
@@ -81,7 +81,7 @@ function localFields(set: PolicySet, share: number): Partial<PolicySet> {
   // A waiting request is not an attempt: see `patient`.
   const compiled = compilePolicies('policies', orUnlimited(policies)).map((policy, i) => {
     // Every process has a substitute, and a threshold is reported once.
-    return { ...policy, attempts: own[i]?.attempts ?? false, thresholds: undefined };
+    return policyWith(policy, { attempts: own[i]?.attempts ?? false, thresholds: undefined });
   });
   // The substitute has no override records, so the overrides known now decide.
   return { policies: compiled, overrides: undefined, freshBans: undefined, isInLine: false, scaledFrom: set };

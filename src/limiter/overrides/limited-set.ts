@@ -1,4 +1,5 @@
 import { changedPolicy } from '../../contract/change-policy.js';
+import { policyWith } from '../../contract/compile-policies.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
 import { variant } from '../../contract/variant.js';
@@ -14,10 +15,10 @@ function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
   const { drains, aheadMs } = policy.traits;
   if (limit === policy.limit && !drains) return policy;
   const { traits } = changedPolicy(policy, { limit });
-  if (!drains) return { ...policy, limit, traits };
+  if (!drains) return policyWith(policy, { limit, traits });
   // A waiting request gets a turn as far ahead as before.
   const ahead = aheadMs === undefined ? undefined : traits.reserving?.(aheadMs).traits;
   // An override may set another burst, which is not part of a reply. The time of a unit follows from the limit.
   const nextUnitMs = (_: number, resetMs: number): number => Math.min(resetMs, policy.window / limit);
-  return { ...policy, limit, traits: { ...traits, ...ahead, nextUnitMs } };
+  return policyWith(policy, { limit, traits: { ...traits, ...ahead, nextUnitMs } });
 }

@@ -18,8 +18,10 @@ import {
   type OverrideEntry,
   type OverrideRecord,
 } from '../../contract/overrides.js';
+import { policyWith } from '../../contract/compile-policies.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { perSet, type PolicySet, type Store } from '../../contract/store.js';
+import { changedSet } from '../../contract/variant.js';
 import type { Scope } from '../scope.js';
 import type { Tiers } from '../tiers.js';
 import { asPatient } from '../waiting/waiting-set.js';
@@ -69,6 +71,7 @@ export class OverriddenSets {
   readonly #sets = perSet((set) => ({
     of: lazy(() => this.#setsOf(set)),
     ofChange: this.#withRecord(set),
+    unreadBy: lazy(() => this.#unreadBy(set)),
   }));
 
   constructor(parts: SetParts, record: OverrideRecord, entry: OverrideEntry | undefined) {
@@ -86,6 +89,17 @@ export class OverriddenSets {
   /** The set by which a charge is changed later. */
   ofChange(set: PolicySet): PolicySet {
     return this.#sets(set).ofChange;
+  }
+
+  /** The dimensions with a record that questions by a set do not read, although the record may change the set's policies. */
+  unreadBy(set: PolicySet): readonly string[] {
+    return this.#sets(set).unreadBy();
+  }
+
+  #unreadBy({ policies, overrides }: PolicySet): readonly string[] {
+    const { tierDimensions } = this.#parts.checks;
+    const dimensions = new Set([...tierDimensions, ...Object.keys(overrides?.revisions ?? {})]);
+    return [...dimensions].filter((by) => !policies.some(isOf(by)));
   }
 
   #setsOf(set: PolicySet): (changes: ClientChanges | undefined) => PolicySet {
@@ -249,7 +263,7 @@ function changed(
 ): CompiledPolicy {
   const to = changedPolicy(policy, change);
   if (policy.traits.drains && ids.has(policy.id) && limitsOf(policy, to)) return policy;
-  return isFixed || policy.isFixed ? { ...to, isFixed: true } : to;
+  return isFixed || policy.isFixed ? policyWith(to, { isFixed: true }) : to;
 }
 
 /** If an entry has limits alone, the caller changes only policies whose limits the entry lacks. */
@@ -262,7 +276,7 @@ function withoutLimits(
 }
 
 function applying(set: PolicySet, change: Partial<PolicySet['overrides']>): PolicySet {
-  return { ...set, overrides: { ...(set.overrides ?? AS_CONFIGURED), ...change } };
+  return changedSet(set, { overrides: { ...(set.overrides ?? AS_CONFIGURED), ...change } });
 }
 
 /** Whether the caller changes policies by an entry of all keys. Another tier concerns each key in the same way. */

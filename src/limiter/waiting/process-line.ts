@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { PLACES } from '../../algorithms/line.js';
 import { lazy } from '../../common/lazy.js';
+import { policyWith } from '../../contract/compile-policies.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
 import { tenantsOf } from '../../contract/shares.js';
@@ -57,8 +58,7 @@ export function inLine(set: PolicySet, { process, waits, holdMs }: LineQuestion)
 }
 
 function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): CompiledPolicy {
-  return {
-    ...slots,
+  return policyWith(slots, {
     name: '',
     by: tenantsOf(slots) ?? slots.by,
     share: undefined,
@@ -67,7 +67,7 @@ function lineOf(slots: CompiledPolicy, params: CompiledPolicy['params']): Compil
     params,
     id: `${LINE_TAG}:${slots.id}`,
     traits: { ...slots.traits, holdsSlots: false, capacity: Infinity },
-  };
+  });
 }
 
 const withLine = (set: PolicySet, line: () => CompiledPolicy, id: string): PolicySet =>

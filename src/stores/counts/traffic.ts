@@ -59,7 +59,7 @@ export class Traffic {
   readonly #limiters = new Map<string, LimiterCounts>();
   readonly #history = new History();
   readonly #denials = new DenialBooks();
-  readonly #used: UsedKeys;
+  readonly #used = new UsedKeys();
   /** The decisions since the last message. */
   #decisions = 0;
   /** The decisions to skip until the next key is sampled. */
@@ -77,7 +77,6 @@ export class Traffic {
   /** @param announced all limiters of the store */
   constructor(sink: CountSink, settings: Settings, announced: ReadonlySet<Announcement>) {
     this.#sink = sink;
-    this.#used = new UsedKeys(sink);
     this.#settings = settings;
     this.#announced = announced;
     this.#skip = this.#randomSkip();

@@ -49,14 +49,8 @@ interface Rise {
  * processes, the one whose charge reaches a level counts it.
  */
 export class UsedKeys {
-  readonly #clock: { now(): number };
   readonly #policies = new Map<string, Map<string, Window>>();
   #count = 0;
-
-  /** @param clock the time of the store */
-  constructor(clock: { now(): number }) {
-    this.#clock = clock;
-  }
 
   of(limiter: string, policy: string): Map<string, Window> {
     const id = JSON.stringify([limiter, policy]);
@@ -67,9 +61,8 @@ export class UsedKeys {
     return keys;
   }
 
-  /** Raises a key to a level. @returns the last level that this process or another one has counted in this window, or -1 */
-  raise(keys: Map<string, Window>, key: string, rise: Rise): number {
-    const now = this.#clock.now();
+  /** Raises a key to a level at a time of the store. @returns the last level that this process or another one has counted in this window, or -1 */
+  raise(keys: Map<string, Window>, key: string, rise: Rise, now: number): number {
     const { from, to, windowMs, ends } = rise;
     const known = keys.get(key);
     if (known && now >= known.start && now < known.end) {
@@ -119,7 +112,7 @@ export class UseHistogram {
 
   /** Counts the charges of an admission, or a denial. @param isSampled whether a use that rose to no other level is counted, too */
   add(
-    { allowed, policies }: CountedDecision,
+    { allowed, policies, reply }: CountedDecision,
     set: CountedDecision['set'],
     subject: CountedDecision['subject'],
     isSampled: boolean,
@@ -145,7 +138,7 @@ export class UseHistogram {
       if (!(isSampled || isCrossing) || to < 0) continue;
       const ends = traits.endsAtOnce === true;
       const windowMs = ends ? resetAfterMs : window;
-      const before = this.#used.raise(own.keys, key, { from, to, windowMs, ends });
+      const before = this.#used.raise(own.keys, key, { from, to, windowMs, ends }, reply.now);
       for (let each = before + 1; each <= to; each++) own.levels[each]!++;
     }
   }

@@ -14,7 +14,7 @@ import type {
   Subject,
 } from '../../contract/store.js';
 import { banCall } from '../../features/bans/bans.js';
-import { answered, featuresOf, kindOf, needsStore } from '../../features/features.js';
+import { answered, featuresOf, kindOf } from '../../features/features.js';
 import { ownerTextOfAll, recordKey } from '../../features/overrides/record-keys.js';
 import { overridesOn } from '../../features/overrides/redis-records.js';
 import { pushRequestArgs, type FeatureOptions } from '../../features/layout.js';
@@ -71,7 +71,6 @@ export class RedisStore implements Store {
   /** Whether the servers are a cluster, where the keys of a call must be in one slot. */
   #isCluster: boolean;
 
-  readonly #denials: RememberedDenials | undefined;
   readonly #publisher: Publisher | undefined;
   readonly #book: BanBook | undefined;
   readonly #traffic: Traffic | undefined;
@@ -86,8 +85,8 @@ export class RedisStore implements Store {
     this.#commands = commands;
     this.#stopListening = commands.listen();
     this.#clock = clock;
-    this.#plans = new Plans(prefix, text, clock, stream);
-    this.#denials = localDenials === undefined ? undefined : new RememberedDenials(localDenials);
+    const denials = localDenials === undefined ? undefined : new RememberedDenials(localDenials);
+    this.#plans = new Plans({ prefix, text, clock, stream, denials });
     if (publish !== undefined)
       this.#publisher = new Publisher(this.#announced, commands, {
         ...{ prefix, every: publish, mark },
@@ -140,7 +139,7 @@ export class RedisStore implements Store {
     const { script, keys, args, read } = make();
     const asked = [subject];
     const call = { script, keys, args: [DEADLINE, ...args], timeout: subject.set.timeout, asked };
-    for (const each of ends) this.#denials?.forget(each);
+    this.#forget(ends);
     try {
       return read(await this.#callsFor(keys, asked).run(call));
     } catch (error) {
@@ -148,8 +147,13 @@ export class RedisStore implements Store {
       if (again || !learns) throw error;
       return await this.#run(subject, make, ends, true);
     } finally {
-      for (const each of ends) this.#denials?.forget(each);
+      this.#forget(ends);
     }
+  }
+
+  /** Forgets the denials of subjects. */
+  #forget(subjects: readonly Subject[]): void {
+    for (const { set, key } of subjects) this.#plans.known(set).denials?.forget(key);
   }
 
   /** Sends a change of a subject, after its earlier decisions. */
@@ -188,24 +192,25 @@ export class RedisStore implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    const kind = kindOf(query);
-    const recalled = kind === 0 || !needsStore(kind) ? this.#denials?.recall(query) : undefined;
+    const plan = this.#plans.known(query.set, kindOf(query));
+    const recalled = plan.needsStore ? undefined : plan.denials?.recall(query);
     if (recalled) return recalled;
     if (this.#isCluster && isAcross(query)) {
       if (!this.#commands.cluster) warnOfHiddenCluster(query.set);
       return this.#across.decide(query);
     }
-    return this.#batcher.ask(query, kind);
+    return this.#batcher.ask(query, plan);
   }
 
   readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
-    const { set, queries, asked, features } = batch;
+    const { set, queries, asked } = batch;
+    const { features, denials } = batch.plan;
     const answers = decode(reply, queries.length, set, features);
     for (let i = 0; i < queries.length; i++) {
       const answer = answers[i]!;
       if (answer instanceof Error || answer.first) continue;
       for (const feature of features) feature.answered?.(queries[i]!, answer);
-      this.#denials?.learn(queries[i]!, answer, asked);
+      denials?.learn(queries[i]!, answer, asked);
       // A ban by this denial is negative.
       if (answer.ban < 0) this.#book?.struck(queries[i]!, answer);
     }
@@ -213,9 +218,8 @@ export class RedisStore implements Store {
   };
 
   readonly #send = (batch: Batch, done: Done, tries = 0): void => {
-    const { set, peek, queries, kind } = batch;
-    const plan = this.#plans.of(set, kind);
-    batch.features = plan.features;
+    const { set, peek, queries, plan } = batch;
+    if (!plan.isFixed) this.#plans.renew(plan);
     const keys: string[] = [];
     const own = plan.single ? [] : keys;
     for (const query of queries) {

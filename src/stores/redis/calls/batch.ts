@@ -4,8 +4,7 @@ import { performance, setImmediate } from '../../../common/real-time.js';
 import type { Reply } from '../../../contract/reply.js';
 import type { PolicySet, Query } from '../../../contract/store.js';
 import type { LatencyHistogram } from '../../counts/latency-histogram.js';
-import type { Feature } from '../../../features/feature.js';
-import { kindOf } from '../../../features/features.js';
+import type { Plan } from './plans.js';
 
 /**
  * A batch is sent as soon as it has this part of the pending decisions. Three batches are then in flight, so that neither the store nor this
@@ -16,16 +15,12 @@ const EARLY_BATCH_SHARE = 1 / 3;
 /** The most decisions of a call. Every caller in the call waits until the last decision. */
 const MAX_DECISIONS_PER_CALL = 64;
 
-const NO_FEATURES: readonly Feature[] = [];
-
 /** Queries of a policy set, either all peeks or all charges, in the order in which the callers asked. */
 export interface Batch {
   readonly set: PolicySet;
   readonly peek: boolean;
-  /** The kind of the queries, which is the same for all queries of a batch. */
-  readonly kind: number;
-  /** The features of the queries, set by the carrier when it sends the batch. */
-  features: readonly Feature[];
+  /** The plan of all queries, which have the same kind. */
+  readonly plan: Plan;
   readonly queries: Query[];
   /** The time of the first query, by `performance.now()`. */
   readonly asked: number;
@@ -77,13 +72,13 @@ export class Batcher {
     this.#distance.isFar = carrier.connectionless ?? false;
   }
 
-  ask(query: Query, kind = kindOf(query)): Promise<Reply> {
+  ask(query: Query, plan: Plan): Promise<Reply> {
     const waiter = new Eventual<Reply>();
     const { set, peek } = query;
     this.#turns.count();
     if (++this.#pending > 1) this.#gathers = true;
     let batch = this.#open.get(set);
-    if (batch && (batch.peek !== peek || batch.kind !== kind)) {
+    if (batch && (batch.peek !== peek || batch.plan !== plan)) {
       this.#dispatch(batch);
       batch = undefined;
     }
@@ -94,7 +89,7 @@ export class Batcher {
       return waiter;
     }
     const asked = performance.now();
-    batch = { set, peek, kind, features: NO_FEATURES, queries: [query], waiters: [waiter], asked };
+    batch = { set, peek, plan, queries: [query], waiters: [waiter], asked };
     if (!this.#gathers && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar) {
       this.#send(batch);
       return waiter;
@@ -170,16 +165,12 @@ export class Batcher {
 }
 
 /** Splits a batch into one for each key, in the order of the first queries. */
-function byKey({ set, peek, kind, asked, queries, waiters }: OpenBatch): OpenBatch[] {
+function byKey({ set, peek, plan, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   const parts = new Map<string, OpenBatch>();
   queries.forEach((query, i) => {
     const key = typeof query.key === 'string' ? query.key : JSON.stringify(query.key);
     let part = parts.get(key);
-    if (!part)
-      parts.set(
-        key,
-        (part = { set, peek, kind, features: NO_FEATURES, asked, queries: [], waiters: [], isPart: true }),
-      );
+    if (!part) parts.set(key, (part = { set, peek, plan, asked, queries: [], waiters: [], isPart: true }));
     part.queries.push(query);
     part.waiters.push(waiters[i]!);
   });

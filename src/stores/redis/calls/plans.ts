@@ -1,8 +1,10 @@
 import { perSet, type Clock, type PolicySet } from '../../../contract/store.js';
 import type { Feature, FeatureSubject, HeadsOf, Sender } from '../../../features/feature.js';
-import { besideOf, featuresOf, looksOf, ownArgs, tagsOf, type OwnArgs } from '../../../features/features.js';
+import { besideOf, featuresOf, looksOf, needsStore, ownArgs, tagsOf } from '../../../features/features.js';
+import type { OwnArgs } from '../../../features/features.js';
 import type { FeatureOptions } from '../../../features/layout.js';
 import { KeyMaker } from '../../keys.js';
+import type { RememberedDenials, SetDenials } from '../local/remembered-denials.js';
 import type { KeyHashing } from '../secret-keys.js';
 import { assemble, type Script, type ScriptPart } from '../scripts.js';
 import { paramsArg, policiesArg } from './wire.js';
@@ -13,8 +15,15 @@ export const DEADLINE = '';
 /** The signal of a call that was sent for a time other than the server's, and changed nothing. */
 const PERIOD_SIGNAL = /HEADGATE_PERIOD (\d+)/;
 
-/** The keys, scripts and arguments to decide by a policy set. */
+/** Everything that a store prepares once for the requests of a kind by a policy set. */
 export interface Plan {
+  readonly set: PolicySet;
+  /** See `kindOf`. */
+  readonly kind: number;
+  /** Whether the store must see each request, also one that its memory of denials could answer. */
+  readonly needsStore: boolean;
+  /** The memory of the set's denials. Undefined if denials are not remembered. */
+  readonly denials: SetDenials | undefined;
   readonly keys: KeyMaker;
   readonly evaluate: Script;
   readonly adjust: Script;
@@ -22,6 +31,8 @@ export interface Plan {
   readonly single: boolean;
   /** Whether the arguments depend on the time. */
   readonly moves: boolean;
+  /** Whether nothing of the plan ever changes. If not, see `Plans.renew`. */
+  readonly isFixed: boolean;
   /** The deadline, the policies, the arguments of features. */
   readonly evaluateArgs: readonly string[];
   readonly adjustArgs: readonly string[];
@@ -32,36 +43,50 @@ export interface Plan {
   readonly senders: readonly Sender[];
 }
 
-/** The keys, scripts and arguments of policy sets, created once except for arguments that depend on the time. */
+interface PlanOptions extends FeatureOptions, Pick<KeyHashing, 'text'> {
+  /** The clock of a test, in place of the server's. */
+  readonly clock: Clock | undefined;
+  readonly denials?: RememberedDenials | undefined;
+}
+
+/** The plans of policy sets, created once except for arguments that depend on the time. */
 export class Plans implements FeatureOptions {
   readonly prefix: string;
   readonly stream: boolean;
   readonly text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
-  /** The plans of sets, by the kind of the requests. */
-  readonly #known: ((set: PolicySet) => Plan)[] = [];
+  readonly #denials: RememberedDenials | undefined;
+  /** The plans of a set, by the kind of the requests. */
+  readonly #plansOf = perSet((): Plan[] => []);
   readonly #memory = new Map<string, number>();
   /** The server's clock minus this process' clock, ms. 0 until a call fails because of the difference. */
   #skew = 0;
 
-  constructor(prefix: string, text: KeyHashing['text'], clock: Clock | undefined, stream: boolean) {
+  constructor({ prefix, text, stream, clock, denials }: PlanOptions) {
     this.prefix = prefix;
     this.stream = stream;
     this.text = text;
     this.#clock = clock;
+    this.#denials = denials;
   }
 
-  /** @param kind the kind of the requests: see `kindOf` */
+  /** The plan for requests of a kind (see `kindOf`), to be sent now. */
   of(set: PolicySet, kind = 0): Plan {
-    const plan = (this.#known[kind] ??= this.#ofKind(kind))(set);
-    if (plan.beside !== undefined && plan.beside !== besideOf(set))
-      Object.assign(plan, this.#make(set, kind));
-    return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.now, plan.own) } : plan;
+    return this.renew(this.known(set, kind));
   }
 
-  /** A method of its own, because V8 allocates a closure's context at each entry of a method with one. */
-  #ofKind(kind: number): (set: PolicySet) => Plan {
-    return perSet((set) => this.#make(set, kind));
+  /** The same plan, of which the parts that change may be out of date. */
+  known(set: PolicySet, kind = 0): Plan {
+    const plans = this.#plansOf(set);
+    return (plans[kind] ??= this.#make(set, kind));
+  }
+
+  /** Brings a plan up to date. */
+  renew(plan: Plan): Plan {
+    if (plan.isFixed) return plan;
+    const { set, kind, beside, moves, single, own } = plan;
+    if (beside !== undefined && beside !== besideOf(set)) return Object.assign(plan, this.#make(set, kind));
+    return moves ? Object.assign(plan, argsOf(set, single, this.now, own)) : plan;
   }
 
   #make(set: PolicySet, kind: number): Plan {
@@ -71,15 +96,22 @@ export class Plans implements FeatureOptions {
     const single = kernels.length === 1 && features.every(({ isInSingle }) => isInSingle?.(set));
     const parts = [...partsOfLooks(set), ...features.map(({ name }) => name)];
     const keys = new KeyMaker(this.prefix, set, this.text, tagsOf(set));
+    const moves = set.policies.some(({ sent }) => sent !== undefined);
+    const beside = besideOf(set);
     return {
+      set,
+      kind,
+      needsStore: needsStore(kind),
+      denials: this.#denials?.of(set),
       keys,
       evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, parts),
       adjust: assemble('adjust', kernels, parts),
       single,
-      moves: set.policies.some(({ sent }) => sent !== undefined),
+      moves,
+      isFixed: !moves && beside === undefined,
       ...argsOf(set, single, this.now, own),
       own,
-      beside: besideOf(set),
+      beside,
       features,
       senders: features.flatMap(
         ({ sender }) => sender?.(set, { prefix: this.prefix, keys, single, memory: this.#memory }) ?? [],
@@ -92,7 +124,7 @@ export class Plans implements FeatureOptions {
   }
 
   /** The beginnings of the Redis keys of features. */
-  readonly headsOf: HeadsOf = ({ set, key }) => (this.#known[0] ??= this.#ofKind(0))(set).keys.headsOf(key);
+  readonly headsOf: HeadsOf = ({ set, key }) => this.known(set).keys.headsOf(key);
 
   /** The best estimate of the server's time, ms since the epoch. */
   get now(): number {

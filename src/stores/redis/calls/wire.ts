@@ -66,7 +66,7 @@ export function pushCosts(args: string[], queries: readonly Query[], peek: boole
 /** The verdicts of an answer that has none. */
 const NO_VERDICTS: Verdicts = [];
 
-/** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_add_verdict` in `common.lua`. */
+/** The factor of `resetAfter` in a verdict that is one number, which is always an admission. The remainder is `remaining`. See `headgate_add_verdict` in `common.lua`. */
 const RESET_FACTOR = 2 ** 20;
 
 /**
@@ -115,7 +115,8 @@ export function decode(
     }
     if (count === 1 && typeof first === 'number' && first >= 0) {
       // The most common reply.
-      answer.verdicts = unpacked(first);
+      const reset = Math.floor(first / RESET_FACTOR);
+      answer.verdicts = soleVerdict(0, first - reset * RESET_FACTOR, reset);
       at++;
     } else {
       const verdicts: number[] = [];
@@ -178,17 +179,12 @@ export function decodeChange(reply: unknown, count: number, features: readonly F
   ) as ChangeReply;
 }
 
-/** A verdict that is one number, which is always an admission. */
-function unpacked(packed: number): number[] {
-  const reset = Math.floor(packed / RESET_FACTOR);
-  return soleVerdict(0, packed - reset * RESET_FACTOR, reset);
-}
-
 /** Reads one verdict, and returns the position of the next one. */
 function read(numbers: readonly number[], at: number, verdicts: number[]): number {
   const first: unknown = numbers[at];
   if (typeof first === 'number' && first >= 0) {
-    verdicts.push(...unpacked(first));
+    const reset = Math.floor(first / RESET_FACTOR);
+    addVerdict(verdicts, 0, first - reset * RESET_FACTOR, reset);
     return at + 1;
   }
   if (first !== -1) throw malformedReply(numbers);

@@ -2,6 +2,7 @@ import { inBackground } from '../../../common/background.js';
 import { Eventual } from '../../../common/eventual.js';
 import { performance } from '../../../common/real-time.js';
 import { NO_COSTS } from '../../../contract/costs.js';
+import { policyWith } from '../../../contract/compile-policies.js';
 import { isUndecided, type Reply } from '../../../contract/reply.js';
 import {
   isPromise,
@@ -43,7 +44,7 @@ const bareOf = (set: PolicySet): PolicySet => variant(set, 'bare', bareFields);
 function bareFields({ policies, ban }: PolicySet): Partial<PolicySet> | undefined {
   if (!ban && !policies.some(({ shadow, attempts }) => shadow || attempts)) return undefined;
   return {
-    policies: policies.map((policy) => ({ ...policy, shadow: false, attempts: false })),
+    policies: policies.map((policy) => policyWith(policy, { shadow: false, attempts: false })),
     ban: undefined,
   };
 }

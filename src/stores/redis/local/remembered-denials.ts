@@ -6,7 +6,7 @@ import { DeniedKeys, type Denial } from './denied-keys.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
 import { performance } from '../../../common/real-time.js';
 import type { Reply } from '../../../contract/reply.js';
-import { perSet, type Keys, type PolicySet, type Query, type Subject } from '../../../contract/store.js';
+import type { Keys, PolicySet, Query } from '../../../contract/store.js';
 import { NEVER, waitOf } from '../../../contract/verdicts.js';
 
 /** The most denials, and the most changes, that are remembered per limiter name. */
@@ -32,47 +32,29 @@ interface KnownPart extends DimensionSet {
   readonly known: KnownKeys;
 }
 
-/** The memory of a policy set, shared by sets of the same name with equal policies. */
-interface KnownSet {
-  /** The scope of the only part, or of the first. */
-  readonly scope: KnownKeys;
-  readonly parts: readonly KnownPart[];
-  readonly policies: string;
-  readonly hasAttempts: boolean;
-}
-
 /**
  * Remembers denials, so that a denied key needs no call. Only the same question is answered from memory: the same key, cost and policies. The
  * memory lasts until the store might admit the question, by a monotonic clock, counted from the time of the question. A refund, reset, ban or
  * unban through this process ends the memory at once. Units returned by other processes are noticed after `longest` ms at the latest.
  */
 export class RememberedDenials {
-  readonly #longest: number;
-  readonly #clock: () => number;
+  readonly longest: number;
+  readonly clock: () => number;
   readonly #scopes = new Map<string, KnownKeys>();
-  readonly #scoped = perSet((set) => this.#makeScoped(set));
 
   /** @param clock a monotonic clock in ms, for tests */
-  constructor(longest: number, clock = () => performance.now()) {
-    this.#longest = longest;
-    this.#clock = clock;
+  constructor(longest: number, clock = performance.now) {
+    this.longest = longest;
+    this.clock = clock;
   }
 
-  #makeScoped(set: PolicySet): KnownSet {
-    const policies = JSON.stringify([
-      set.policies.map(({ id, by, shadow, attempts, params }) => [id, by, shadow, attempts, params]),
-      set.ban,
-      set.dimensions,
-    ]);
-    const parts = setsByDimension(set).map((part) => ({
-      ...part,
-      known: this.#scope(part.scope, set.name, policies),
-    }));
-    const hasAttempts = countsAttempts(set);
-    return { scope: parts[0]!.known, parts, policies, hasAttempts };
+  /** The memory of a policy set, which it shares with sets of the same name with equal policies. */
+  of(set: PolicySet): SetDenials {
+    return new SetDenials(this, set);
   }
 
-  #scope(dimension: string, name: string, policies: string): KnownKeys {
+  /** The memory of the keys of a limiter name and a dimension. @param policies those of the first set that asks */
+  scope(dimension: string, name: string, policies: string): KnownKeys {
     const id = `${dimension} ${name}`;
     let scope = this.#scopes.get(id);
     if (!scope) {
@@ -81,66 +63,89 @@ export class RememberedDenials {
     }
     return scope;
   }
+}
+
+/** The denials of a policy set. All subjects and queries are of the set. */
+export class SetDenials {
+  readonly #memory: RememberedDenials;
+  readonly #set: PolicySet;
+  /** The policies as a text. */
+  readonly #policies: string;
+  readonly #parts: readonly KnownPart[];
+  /** The keys of the only part, or of the first. */
+  readonly #first: KnownKeys;
+  readonly #hasAttempts: boolean;
+
+  constructor(memory: RememberedDenials, set: PolicySet) {
+    this.#memory = memory;
+    this.#set = set;
+    this.#policies = JSON.stringify([
+      set.policies.map(({ id, by, shadow, attempts, params }) => [id, by, shadow, attempts, params]),
+      set.ban,
+      set.dimensions,
+    ]);
+    this.#parts = setsByDimension(set).map((part) => ({
+      ...part,
+      known: memory.scope(part.scope, set.name, this.#policies),
+    }));
+    this.#first = this.#parts[0]!.known;
+    this.#hasAttempts = countsAttempts(set);
+  }
 
   /** The answer to a query, if the store is known to deny it now. */
-  recall({ set, key, cost, costs, peek }: Query): Reply | undefined {
-    const { scope, parts, policies } = this.#scoped(set);
-    if (typeof key !== 'string')
-      return peek ? undefined : this.#recallAny(parts, policies, key, costs?.join() ?? cost);
-    const { denied } = scope;
-    if (peek || denied.size === 0) return undefined;
+  recall({ key, cost, costs, peek }: Query): Reply | undefined {
+    if (peek) return undefined;
+    if (typeof key !== 'string') return this.#recallAny(key, costs?.join() ?? cost);
+    const { denied } = this.#first;
+    if (denied.size === 0) return undefined;
     const row = denied.find(key);
     if (row === 0) return undefined;
     // Only the store knows when it admits a different cost, or the same cost by other policies.
-    return denied.policiesOf(row) === policies
-      ? denied.reply(row, costs?.join() ?? cost, this.#clock())
+    return denied.policiesOf(row) === this.#policies
+      ? denied.reply(row, costs?.join() ?? cost, this.#memory.clock())
       : undefined;
   }
 
   /** Like `recall`, for several keys. A single key finds the denial, but the denial only answers queries with exactly the same keys. */
-  #recallAny(
-    parts: readonly KnownPart[],
-    policies: string,
-    key: Keys,
-    cost: Denial['cost'],
-  ): Reply | undefined {
+  #recallAny(key: Keys, cost: Denial['cost']): Reply | undefined {
     let keys: string | undefined;
-    for (const { known, keyOf } of parts) {
+    for (const { known, keyOf } of this.#parts) {
       const { denied } = known;
       const row = denied.find(keyOf(key));
-      if (row === 0 || denied.policiesOf(row) !== policies) continue;
+      if (row === 0 || denied.policiesOf(row) !== this.#policies) continue;
       const of = denied.keysOf(row);
       if (of !== undefined && of !== (keys ??= JSON.stringify(key))) continue;
-      const reply = denied.reply(row, cost, this.#clock());
+      const reply = denied.reply(row, cost, this.#memory.clock());
       if (reply) return reply;
     }
     return undefined;
   }
 
   /** Learns from the store's answer to a query. @param asked the time of the query */
-  learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
+  learn({ key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
     if ((peek && cost === 0) || answer.clientChanges) return;
-    const { parts, policies, hasAttempts } = this.#scoped(set);
-    const reply = hasAttempts ? afterAttempts(set, answer) : answer;
+    const set = this.#set;
+    const reply = this.#hasAttempts ? afterAttempts(set, answer) : answer;
     const wait = denialOf(set, reply);
     if (wait === 0) {
       // The charge may have made a remembered wait too short. An admitted peek shows that units were returned.
-      for (const { known, keyOf } of parts)
+      for (const { known, keyOf } of this.#parts)
         if (known.denied.size > 0) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
     if (peek) return;
-    const { known, keyOf } = decider(parts, reply);
+    const { known, keyOf } = decider(this.#parts, reply);
     const deniedKey = keyOf(key);
     if (asked <= (known.changes.get(escapeKey(deniedKey)) ?? known.forgotten)) return;
-    const until = asked + Math.min(this.#longest, wait - CLOCK_TICK_MS);
-    const received = this.#clock();
+    const { longest, clock } = this.#memory;
+    const until = asked + Math.min(longest, wait - CLOCK_TICK_MS);
+    const received = clock();
     if (until <= received) return;
     const noted = { ...reply, ban: Math.abs(reply.ban) };
     const keys = typeof key === 'string' ? undefined : JSON.stringify(key);
     if (keys !== undefined && keys.length > MAX_KEYS_LENGTH) return;
     known.denied.set(deniedKey, {
-      policies,
+      policies: this.#policies,
       keys,
       cost: costs?.join() ?? cost,
       reply: noted,
@@ -149,9 +154,9 @@ export class RememberedDenials {
     });
   }
 
-  /** Forgets a key's denial. Call it before the store receives a change, and again after the store has answered or failed. */
-  forget({ set, key }: Subject): void {
-    for (const { known, keyOf } of this.#scoped(set).parts) this.#forget(known, keyOf(key));
+  /** Forgets the denials of a subject's keys. Call it before the store receives a change, and again after the store has answered or failed. */
+  forget(keys: Keys): void {
+    for (const { known, keyOf } of this.#parts) this.#forget(known, keyOf(keys));
   }
 
   #forget(scope: KnownKeys, key: string): void {
@@ -159,7 +164,7 @@ export class RememberedDenials {
     const { changes } = scope;
     const id = escapeKey(key);
     changes.delete(id);
-    changes.set(id, this.#clock());
+    changes.set(id, this.#memory.clock());
     if (changes.size <= MAX_REMEMBERED) return;
     const [oldest, at] = changes.entries().next().value!;
     scope.forgotten = at;
