@@ -1,7 +1,7 @@
 import { HeadgateError, withoutPage } from '../common/errors.js';
 import { checkInteger } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
-import { visiblePolicies } from '../contract/shares.js';
+import { visiblePolicies } from '../features/shares/contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { checkKeyOptions, checkName, type Context, type NameFilter } from './context.js';
 import { NOT_BANNED } from './bans/ban-view.js';

@@ -1,11 +1,12 @@
-import type { BanColumn } from './bans/ban-column.js';
+import type { BanColumn } from './bans/ban.js';
 import type { AnyKernel, MemoryColumn } from '../algorithms/index.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { DimensionSet } from '../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Costs } from '../contract/costs.js';
 import type { Reply, UsageReply } from '../contract/reply.js';
-import type { ChargeChange, Keys, PolicySet, Query, Subject } from '../contract/store.js';
+import type { ChangeParts, RequestFields } from '../contract/features.js';
+import type { ChargeChange, Keys, PolicySet, Query, Store, Subject } from '../contract/store.js';
 import type { IdPlace } from './ids/id-record.js';
 import type { FeatureOptions, Layout } from './layout.js';
 import type { KeyLimits } from './overrides/limits.js';
@@ -21,7 +22,7 @@ export interface Feature {
   readonly name: string;
   /** The kernels of the policies by which a script has the feature. Absent if a script has the feature by the options of its limiter. */
   readonly kernels?: readonly AnyKernel[];
-  /** The option of a request by which it has the feature. Absent if all requests of a set have it. */
+  /** The option of requests. */
   readonly option?: RequestOption;
   appliesTo(set: PolicySet): boolean;
   /** Whether `evaluate-single.lua` can decide by a set of a single policy with the feature. */
@@ -165,11 +166,20 @@ export type HeadsOf = (subject: Subject) => Heads;
 
 export interface RequestOption {
   /** Its name in the options of `consume`, and in the query to the store. */
-  readonly name: 'id';
+  readonly name: keyof RequestFields;
+  /**
+   * Whether `peek`, `acquire` and `wait` take it, too. Otherwise only a request with the option has the feature, and a request that charges
+   * nothing is asked without it.
+   */
+  readonly isForAll?: boolean;
+  /** Checks a value where a caller passes it. */
+  check?(value: unknown): void;
+  /** Checks a value once the policies are known. */
+  checkFor?(value: unknown, set: PolicySet, store: Store): void;
   /** The field of a change of a charge which only the charges of such requests have. */
-  readonly change: 'claim';
+  readonly change?: keyof ChangeParts;
   /** Whether the store must see each such request, so that neither a remembered denial nor a slice answers. */
-  readonly needsStore: boolean;
+  readonly needsStore?: boolean;
 }
 
 /** The tag of a Redis key, and the dimension of the key before it. */

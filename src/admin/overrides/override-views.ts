@@ -1,8 +1,8 @@
 import { HeadgateError } from '../../common/errors.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { lacksLimits } from '../../features/overrides/key-limits.js';
-import { entryInForce, type AppliedOverrides } from '../../contract/overrides.js';
-import { visiblePolicies } from '../../contract/shares.js';
+import { entryInForce, type AppliedOverrides } from '../../features/overrides/contract/records.js';
+import { visiblePolicies } from '../../features/shares/contract/shares.js';
 import type { LiveLimiter } from '../../features/overrides/redis-check.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import { overrideOf, type Override, type OverrideChange } from '../../limiter/overrides/override.js';

@@ -4,7 +4,8 @@ import { BAN_TAG, historyTag } from '../../stores/keys.js';
 import type { Feature, HeadsOf, Tag } from '../feature.js';
 import { number, text } from '../layout.js';
 import { marksOf } from '../thresholds/marks.js';
-import { bansByDenials, refuse, strike } from './ban-steps.js';
+import { bansByDenials } from './ban-waits.js';
+import { refuse, strike } from './ban-places.js';
 
 /** Precedes a ban in a reply of Redis. */
 const BAN_MARK = -3;

@@ -1,4 +1,4 @@
-import { changeRecord, type OverrideRecord, type RecordChange } from '../../contract/overrides.js';
+import { changeRecord, type OverrideRecord, type RecordChange } from './contract/records.js';
 import type { Clock, OverridePlace, OverrideStore, Subject } from '../../contract/store.js';
 import type { JournalEntry } from '../../stores/journal.js';
 import { escapeKey } from '../../stores/keys.js';

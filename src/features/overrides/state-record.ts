@@ -4,7 +4,7 @@ import {
   OVERRIDE_TAG,
   type OverrideRecord,
   type RecordChange,
-} from '../../contract/overrides.js';
+} from './contract/records.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { MaybePromise, OverridePlace, OverrideStore, PolicySet, Subject } from '../../contract/store.js';
 import { ownerTextOfAll } from './record-keys.js';

@@ -2,6 +2,7 @@ import { SHARES_KERNEL, SLOT_SHARES_KERNEL, type AnyKernel } from '../../algorit
 import type { Query } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
 import { number } from '../layout.js';
+import { checkWeight } from './contract/weight.js';
 
 /** A feature of the sets that have a policy with one of these kernels. Usage depends on it. */
 function ofKernels(name: string, ...kernels: readonly AnyKernel[]): Feature {
@@ -13,6 +14,7 @@ function ofKernels(name: string, ...kernels: readonly AnyKernel[]): Feature {
 /** The feature that shares of units and of slots have in common: each request has a weight. */
 const weights: Feature = {
   ...ofKernels('weights', SHARES_KERNEL, SLOT_SHARES_KERNEL),
+  option: { name: 'weight', isForAll: true, check: (weight) => void checkWeight('weight', weight) },
   // 0: the weight of the policy.
   requestArgs: { weight: number(({ weight = 0 }: Query) => weight) },
   // The store counts each request of a tenant as demand, and its share changes with the demand of other tenants.

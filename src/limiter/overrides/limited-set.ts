@@ -1,4 +1,4 @@
-import { changedPolicy } from '../../contract/change-policy.js';
+import { changedPolicy } from '../../features/overrides/contract/change-policy.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
 import { variant } from '../../contract/variant.js';

@@ -1,4 +1,4 @@
-import type { BanColumn } from '../../features/bans/ban-column.js';
+import type { BanColumn } from '../../features/bans/ban.js';
 import type { MemoryColumn } from '../../algorithms/index.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';

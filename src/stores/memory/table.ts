@@ -5,7 +5,7 @@ import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { MemoryPage, PAGE_BITS, WITHIN } from './page.js';
 import { isOfShares, type StateSummary } from '../state/saved-state.js';
 import { MemoryRecords } from '../../features/overrides/memory-records.js';
-import { RANK_BY_HAND } from '../../features/bans/ban-column.js';
+import { RANK_BY_HAND } from '../../features/bans/ban.js';
 import { banSummary } from '../../features/bans/saved-ban.js';
 import { TableHistories } from '../../features/charge-history.js';
 import { Selections, type Selection } from './selections.js';

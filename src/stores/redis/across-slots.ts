@@ -2,7 +2,7 @@ import { inBackground } from '../../common/background.js';
 import { DOCS, HeadgateError, withoutPage } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import { costAt, costsOfPart } from '../../contract/costs.js';
-import { limitDimension } from '../../contract/shares.js';
+import { limitDimension } from '../../features/shares/contract/shares.js';
 import {
   changeOf,
   chargedByAll,
@@ -30,7 +30,8 @@ import {
 } from '../../contract/store.js';
 import { refusal } from '../../contract/together.js';
 import { countsAttempts } from '../../features/attempts/attempts.js';
-import { bansByDenials, hasBan } from '../../features/bans/ban-steps.js';
+import { bansByDenials } from '../../features/bans/ban-waits.js';
+import { hasBan } from '../../features/bans/ban-places.js';
 import { releaseOf } from '../../features/slots/slots.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';

@@ -1,5 +1,5 @@
 import { setsByDimension } from '../../contract/dimension-sets.js';
-import type { RecordChange } from '../../contract/overrides.js';
+import type { RecordChange } from '../../features/overrides/contract/records.js';
 import { loggedChange } from '../../features/overrides/log-entry.js';
 import {
   changeAmong,

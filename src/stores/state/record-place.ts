@@ -1,6 +1,6 @@
 import type { MemoryColumn } from '../../algorithms/index.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
-import type { BanColumn } from '../../features/bans/ban-column.js';
+import type { BanColumn } from '../../features/bans/ban.js';
 import type { Feature, Place } from '../../features/feature.js';
 import { featuresOf } from '../../features/features.js';
 import { idAmong, type IdPlace } from '../../features/ids/id-record.js';

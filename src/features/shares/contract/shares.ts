@@ -5,14 +5,13 @@ import {
   SLOT_SHARES_KERNEL,
   traitsOf,
   type Policy,
-} from '../algorithms/index.js';
-import { invalidOption, show } from '../common/errors.js';
-import { checkInteger } from '../common/validate.js';
-import { checkDimension } from './key.js';
-import type { CompiledPolicy } from './policy.js';
-import type { PolicySet } from './store.js';
-import { refusal } from './together.js';
-import { factOf, variant } from './variant.js';
+} from '../../../algorithms/index.js';
+import { invalidOption, show } from '../../../common/errors.js';
+import { checkDimension } from '../../../contract/key.js';
+import type { CompiledPolicy } from '../../../contract/policy.js';
+import type { PolicySet } from '../../../contract/store.js';
+import { refusal } from '../../../contract/together.js';
+import { factOf, variant } from '../../../contract/variant.js';
 
 /** The dimension of the tenants of a shared limit. Its keys are in the slot of the limit's key. No user's dimension has a slash. */
 export function tenantDimension(by: string, share: string): string {
@@ -45,11 +44,6 @@ export function hasDimension(names: readonly string[], name: string): boolean {
 /** The dimensions for which a request has keys of its own. */
 export function plainDimensions(names: readonly string[]): string[] {
   return [...new Set(names.flatMap((name) => name.split('/')))];
-}
-
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless a weight is a whole number from 1 to 1,000 */
-export function checkWeight(option: string, weight: unknown): number {
-  return checkInteger(option, weight, 1, 1000);
 }
 
 /** The key of a tenant in a decision. Requests without a key of the dimension are one tenant. */

@@ -1,7 +1,7 @@
-import { exactMilliseconds, type Duration } from '../common/duration.js';
-import { invalidOption } from '../common/errors.js';
-import { compilePolicies, parsePolicy, POLICY_FIELDS } from './compile-policies.js';
-import type { CompiledPolicy, Policy } from './policy.js';
+import { exactMilliseconds, type Duration } from '../../../common/duration.js';
+import { invalidOption } from '../../../common/errors.js';
+import { compilePolicies, parsePolicy, POLICY_FIELDS } from '../../../contract/compile-policies.js';
+import type { CompiledPolicy, Policy } from '../../../contract/policy.js';
 
 /** Some fields of a policy; the others stay as configured. A configured `burst` changes in proportion to the limit. */
 export interface PolicyChange {
