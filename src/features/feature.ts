@@ -11,7 +11,8 @@ import type { IdPlace } from './ids/id-record.js';
 import type { FeatureOptions, Layout } from './layout.js';
 import type { KeyLimits } from './overrides/limits.js';
 import type { Histories } from './charge-history.js';
-import type { Marks } from './thresholds/marks.js';
+import type { KeptValues } from './kept-values.js';
+import type { Crossing } from './thresholds/contract/crossing.js';
 
 /**
  * A feature of decisions beside their policies. Every hook is optional. The sections of the feature's Lua file are the hooks of the same
@@ -220,7 +221,10 @@ export interface Place {
   readonly row: number;
   /** The resets and refunds, by policy and key. */
   readonly histories: Histories;
-  readonly marks: Marks;
+  /** The crossings of the current question. */
+  readonly crossings: Crossing[];
+  /** The values that a feature keeps beside the state of this key, by a tag of its own. */
+  kept(tag: string): KeptValues;
   /** The record of an id, beside the state of this key. */
   idOf(subject: Subject, id: string): IdPlace;
   /** Creates the state of a key. If the store is full, `row` stays 0. `byHand`: for a ban by hand, for which there is always room. */

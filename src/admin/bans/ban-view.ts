@@ -1,8 +1,6 @@
 import { BAN_TAG } from '../../stores/keys.js';
 import { cannotBan } from './ban-scope.js';
-import type { Published } from '../published.js';
-import type { AdminWarning } from '../scope.js';
-import type { FoundKey, Owner, State } from '../state.js';
+import type { KeyPart, KeyQuestion, PartAnswer, PolicyAnswer } from '../key-part.js';
 
 /** The ban of a key in a limiter. */
 export interface KeyBan {
@@ -14,22 +12,19 @@ export interface KeyBan {
   readonly banReason: string | null;
 }
 
-export const NOT_BANNED: KeyBan = { bannedForMs: 0, bannedBy: null, banReason: null };
-
-interface BanOfOwner {
-  readonly ban: KeyBan;
-  readonly state: FoundKey;
-  readonly isInForce: boolean;
-  /** A warning if the limiter does not check for the ban. */
-  readonly doubt: AdminWarning | undefined;
-}
+/** The part of bans in the views of keys. */
+export const banPart: KeyPart<KeyBan> = {
+  absent: { bannedForMs: 0, bannedBy: null, banReason: null },
+  of: banOfOne,
+};
 
 /** The ban of the first owner, or of the second if the limiter does not ban by the dimension of the first: a tenant is also denied by a ban of its limit's key. */
-export async function banOfOne(
-  { bans }: State,
-  published: Published,
-  owners: readonly Owner[],
-): Promise<BanOfOwner> {
+async function banOfOne({
+  state: { bans },
+  published,
+  owners,
+  limits,
+}: KeyQuestion): Promise<PartAnswer<KeyBan>> {
   const [lefts, notes] = await Promise.all([bans.lefts(owners), bans.notesOf(owners)]);
   const doubts = owners.map(({ name, by }) => cannotBan(published, name as string, by));
   const at = owners.length > 1 && doubts[0]?.code === 'NO_BAN' ? 1 : 0;
@@ -39,22 +34,20 @@ export async function banOfOne(
   const bannedBy = (left > 0 && note?.by) || null;
   const banReason = (left > 0 && note?.reason) || null;
   const state = { owner: owners[at]!, id: BAN_TAG };
-  return { ban: { bannedForMs: left, bannedBy, banReason }, state, isInForce: left > 0 && !doubt, doubt };
-}
-
-/** Absent values are null. */
-interface Answer {
-  readonly allowed: boolean | null;
-  readonly reason: string | null;
-  readonly retryAfterMs: number | null;
+  const fields = { bannedForMs: left, bannedBy, banReason };
+  const isInForce = left > 0 && !doubt;
+  return {
+    ...{ fields, state, doubt },
+    rule: isInForce ? (answer) => ofBanned(fields, answer, limits?.shadow ?? false) : undefined,
+  };
 }
 
 /** The answer to a banned key. A key without quota is still denied when the ban ends. */
-export function ofBanned(
+function ofBanned(
   { bannedForMs }: KeyBan,
-  { allowed, retryAfterMs }: Answer,
+  { allowed, retryAfterMs }: PolicyAnswer,
   shadow: boolean,
-): Answer {
+): PolicyAnswer {
   const comesBack = allowed !== false || retryAfterMs !== null;
   const wait = comesBack ? Math.max(bannedForMs, retryAfterMs ?? 0) : null;
   return { allowed: shadow, reason: 'banned', retryAfterMs: wait };

@@ -8,7 +8,7 @@ import { limitsOf } from '../../features/overrides/key-limits.js';
 import { recordAmong } from '../../features/overrides/state-record.js';
 import type { Histories } from '../../features/charge-history.js';
 import type { StateCrossings } from '../../features/thresholds/crossing-reports.js';
-import { marksAmong, type Marks } from '../../features/thresholds/marks.js';
+import { valuesAmong, type KeptValues } from '../../features/kept-values.js';
 import type { KeyRecord } from './key-record.js';
 
 /** The place of a key whose state is a record. A class, because an object with these functions would be made anew for each decision. */
@@ -49,8 +49,12 @@ export class RecordPlace implements Place {
     return this.#record;
   }
 
-  get marks(): Marks {
-    return marksAmong(this.#record.entries, this.#crossings.current);
+  get crossings(): Place['crossings'] {
+    return this.#crossings.current;
+  }
+
+  kept(tag: string): KeptValues {
+    return valuesAmong(this.#record.entries, tag);
   }
 
   idOf(): IdPlace {
