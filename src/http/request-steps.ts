@@ -1,5 +1,5 @@
+import { checkWeight } from '../features/shares/contract/shares.js';
 import { isId } from '../features/ids/id-rules.js';
-import { checkWeight } from '../features/shares/contract/weight.js';
 import type { Cost } from '../contract/costs.js';
 import type { RequestFields } from '../contract/features.js';
 import type { Key } from '../contract/key.js';

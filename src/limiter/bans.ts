@@ -1,3 +1,4 @@
+import { chargesIn } from '../features/bans/bans.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
@@ -9,7 +10,6 @@ import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { visiblePolicies } from '../features/shares/contract/shares.js';
 import type { PolicySet, Subject } from '../contract/store.js';
 import { variant } from '../contract/variant.js';
-import { chargesIn } from '../features/bans/forgotten-charges.js';
 import type { CheckedOptions } from './checked-options.js';
 import type { Scope } from './scope.js';
 import { wake } from './waiting/wake-ups.js';

@@ -1,3 +1,4 @@
+import { checkFields, fieldsOf, fieldsOfLook } from '../features/features.js';
 import { Eventual } from '../common/eventual.js';
 import type { HeadgateError } from '../common/errors.js';
 import { checkCost, type Costs } from '../contract/costs.js';
@@ -30,7 +31,6 @@ import type { Request } from './request.js';
 import type { Scope } from './scope.js';
 import type { FirstQuestion } from './setup-checks.js';
 import type { CheckedOptions } from './checked-options.js';
-import { checkFields, fieldsOf, fieldsOfLook } from '../features/request-options.js';
 import { newLease } from '../features/slots/slots.js';
 import { ProcessSlots } from '../features/slots/process-slots.js';
 import { isOn, type Enabled } from './enabled.js';

@@ -1,3 +1,4 @@
+import { limitedSet } from '../features/overrides/contract/change-policy.js';
 import type { Decision, DecisionFields, Reason, Verdict } from '../common/decision.js';
 import { Charge, type Account } from './charge.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
@@ -24,7 +25,6 @@ import {
   type Verdicts,
 } from '../contract/verdicts.js';
 import { banWait } from '../features/bans/ban-waits.js';
-import { limitedSet } from './overrides/limited-set.js';
 import { deciderOf } from './deciding-policy.js';
 
 /** A decision in place of the policies' decision. */

@@ -1,3 +1,4 @@
+import { ASKING_OPTIONS, CHARGING_OPTIONS } from '../features/features.js';
 import { compileBan, type BanOptions } from '../features/bans/contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
@@ -16,7 +17,6 @@ import { checkInteger, checkShape, checkStore } from '../common/validate.js';
 import { compileWarnings, type Warnings } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import type { AskingOptions, ChargingOptions } from '../contract/features.js';
-import { ASKING_OPTIONS, CHARGING_OPTIONS } from '../features/request-options.js';
 import { MAX_REPEATS } from '../features/ids/id-rules.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import { SLOT_TABLE, type SlotOptions } from '../contract/dimensions.js';

@@ -1,8 +1,8 @@
+import { checkWeight } from './contract/shares.js';
 import { SHARES_KERNEL, SLOT_SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
 import type { Query } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
 import { number } from '../layout.js';
-import { checkWeight } from './contract/weight.js';
 
 /** A feature of the sets that have a policy with one of these kernels. Usage depends on it. */
 function ofKernels(name: string, ...kernels: readonly AnyKernel[]): Feature {

@@ -1,6 +1,9 @@
+import { THRESHOLD_TAG } from './crossings.js';
 import { fullQuotaOf } from './crossing-reports.js';
 import type { Place } from '../feature.js';
-import { THRESHOLD_TAG, type Mark } from './marks.js';
+
+/** The thresholds that were reported: the end of their window, then each in thousandths with the highest limit at which it was reported. */
+type Mark = readonly [until: number, ...levels: number[]];
 
 const NO_MARK: Mark = [0];
 

@@ -1,4 +1,4 @@
-import { ASKING_OPTIONS, fieldsOf } from '../../features/request-options.js';
+import { ASKING_OPTIONS, fieldsOf } from '../../features/features.js';
 import type { Decision } from '../../common/decision.js';
 import { exactMilliseconds, warnOfSeconds } from '../../common/duration.js';
 import type { HeadgateError } from '../../common/errors.js';

@@ -1,3 +1,4 @@
+import { hasBan } from '../../features/bans/ban-operations.js';
 import { inBackground } from '../../common/background.js';
 import { DOCS, HeadgateError, withoutPage } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
@@ -31,7 +32,6 @@ import {
 import { refusal } from '../../contract/together.js';
 import { countsAttempts } from '../../features/attempts/attempts.js';
 import { bansByDenials } from '../../features/bans/ban-waits.js';
-import { hasBan } from '../../features/bans/ban-places.js';
 import { releaseOf } from '../../features/slots/slots.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';

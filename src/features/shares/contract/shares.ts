@@ -1,3 +1,4 @@
+import { checkInteger } from '../../../common/validate.js';
 import {
   algorithms,
   POLICY_TABLE,
@@ -44,6 +45,11 @@ export function hasDimension(names: readonly string[], name: string): boolean {
 /** The dimensions for which a request has keys of its own. */
 export function plainDimensions(names: readonly string[]): string[] {
   return [...new Set(names.flatMap((name) => name.split('/')))];
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless a weight is a whole number from 1 to 1,000 */
+export function checkWeight(option: string, weight: unknown): number {
+  return checkInteger(option, weight, 1, 1000);
 }
 
 /** The key of a tenant in a decision. Requests without a key of the dimension are one tenant. */
