@@ -221,8 +221,8 @@ export interface Place {
   readonly row: number;
   /** The resets and refunds, by policy and key. */
   readonly histories: Histories;
-  /** The crossings of the current question. */
-  readonly crossings: Crossing[];
+  /** The events of the current question. */
+  readonly events: Crossing[];
   /** The values that a feature keeps beside the state of this key, by a tag of its own. */
   kept(tag: string): KeptValues;
   /** The record of an id, beside the state of this key. */

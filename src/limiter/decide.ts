@@ -239,7 +239,7 @@ export class Decider {
     if (query.id !== undefined) Object.assign(query, this.#repetitions.begin(query.id, named, set));
   }
 
-  /** The decision if neither a policy nor a ban applies. */
+  /** The decision on a request to which nothing applies. */
   #unlimited(
     subject: Subject,
     costs: Costs,

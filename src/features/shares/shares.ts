@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto';
 import { checkWeight } from './contract/shares.js';
 import { SHARES_KERNEL, SLOT_SHARES_KERNEL, type AnyKernel } from '../../algorithms/index.js';
-import type { Query } from '../../contract/store.js';
+import type { Query, Subject } from '../../contract/store.js';
 import type { Feature } from '../feature.js';
 import { number } from '../layout.js';
 
@@ -27,3 +28,12 @@ export const shares: readonly Feature[] = [
   ofKernels('sharing', SHARES_KERNEL),
   weights,
 ];
+
+/** The end of the names of a tenant's leases, by which stores count the slots of each tenant. Empty unless slots are shared. */
+export function leaseTag({ set, key }: Subject): string {
+  if (typeof key === 'string') return '';
+  const tenants = set.policies.find(({ kernel, by }) => kernel === SLOT_SHARES_KERNEL && by.includes('/'));
+  if (!tenants) return '';
+  const tenant = key[set.dimensions!.names.indexOf(tenants.by)]!;
+  return `.${createHash('sha256').update(tenant).digest('hex').slice(0, 16)}`;
+}

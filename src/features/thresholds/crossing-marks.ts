@@ -42,7 +42,7 @@ export function cross(place: Place, i: number, before: number, now: number): voi
   for (const level of fresh) {
     limits.set(level, limit);
     const used = limit - remaining;
-    place.crossings.push({ at: part.at[i]!, level, used, limit, resetAfterMs: reset });
+    place.events.push({ at: part.at[i]!, level, used, limit, resetAfterMs: reset });
   }
   marks.write(policy.id, [now + reset, ...[...limits].flat()]);
 }

@@ -23,7 +23,7 @@ export interface View {
 }
 
 /** The parts of a store that its places have in common. */
-export interface StoreParts extends Pick<MemoryStoreOptions, 'onFull'>, Pick<Place, 'crossings'> {
+export interface StoreParts extends Pick<MemoryStoreOptions, 'onFull'>, Pick<Place, 'events'> {
   readonly ids: RequestIds;
 }
 
@@ -81,8 +81,8 @@ export class MemoryPlace implements Place {
     return this.#view.table.histories;
   }
 
-  get crossings(): Place['crossings'] {
-    return this.#parts.crossings;
+  get events(): Place['events'] {
+    return this.#parts.events;
   }
 
   kept(tag: string): KeptValues {

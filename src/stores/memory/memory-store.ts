@@ -79,7 +79,7 @@ export class Memory extends PlaceOperations implements MemoryStore {
     // `Date.now` is looked up at each decision, so that fake timers work.
     this.#clock = clock ?? (() => Date.now());
     this.#maxKeys = maxKeys;
-    this.#parts = { onFull, ids: new RequestIds(maxKeys), crossings: [] };
+    this.#parts = { onFull, ids: new RequestIds(maxKeys), events: [] };
     this.#warn = warn;
   }
 
@@ -207,7 +207,7 @@ export class Memory extends PlaceOperations implements MemoryStore {
   decide(query: Query): Reply {
     const now = this.#clock();
     const reply = decide(this.places(query, now), query, now, this.step(now));
-    if (reply.ban < 0 || this.#parts.crossings.length > 0) this.#report(query, reply, now);
+    if (reply.ban < 0 || this.#parts.events.length > 0) this.#report(query, reply, now);
     return reply;
   }
 
@@ -221,14 +221,14 @@ export class Memory extends PlaceOperations implements MemoryStore {
       (charged.step <= this.#cleared || charged.step > this.#lastStep);
     const made = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
     const reply = adjust(this.places(change, now), made, now, this.step(now));
-    if (this.#parts.crossings.length > 0) this.#report(change, reply, now);
+    if (this.#parts.events.length > 0) this.#report(change, reply, now);
     return reply;
   }
 
-  /** Reports a ban by denials, and crossings. A method of its own, because V8 allocates a closure's context at each entry of a method. */
+  /** Reports a ban by denials, and events. A method of its own, because V8 allocates a closure's context at each entry of a method. */
   #report(subject: Subject, reply: Reply, now: number): void {
     if (reply.ban < 0) this.struck(subject, reply, now);
-    passOn(this.#parts.crossings, subject, this.stream, this.#clock());
+    passOn(this.#parts.events, subject, this.stream, this.#clock());
   }
 
   clear(): void {

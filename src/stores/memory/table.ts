@@ -5,7 +5,6 @@ import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { MemoryPage, PAGE_BITS, WITHIN } from './page.js';
 import { isOfShares, type StateSummary } from '../state/saved-state.js';
 import { TableValues } from '../../features/kept-values.js';
-import { OVERRIDE_TAG } from '../../features/overrides/contract/records.js';
 import { MemoryRecords } from '../../features/overrides/memory-records.js';
 import { RANK_BY_HAND } from '../../features/bans/ban.js';
 import { banSummary } from '../../features/bans/saved-ban.js';
@@ -98,9 +97,7 @@ export class MemoryTable {
     const row = this.find(key, 0);
     const record = this.records.of(key);
     if (row === 0 && record === '') return undefined;
-    const kept = {
-      get: (id: string) => (id === OVERRIDE_TAG ? ([Infinity, record] as const) : this.values.find(key, id)),
-    };
+    const kept = { get: (id: string) => this.records.kept(key, id) ?? this.values.find(key, id) };
     if (row === 0) return { ...NO_STATE, kept };
     const page = this.pageOf(row);
     const policies = new Map<string, number>();

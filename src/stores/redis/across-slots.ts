@@ -22,6 +22,7 @@ import {
 } from '../../contract/reply.js';
 import {
   holdsSlots,
+  lookOf,
   newCall,
   type ChargeChange,
   type LeaseChange,
@@ -145,7 +146,7 @@ export class AcrossSlots implements ByOneKey {
   /** The answer with the verdicts of all parts, after a denial, which has charged nothing. */
   async #denied(query: Query, denied: number, denial: Reply, calls: PartCalls): Promise<Reply> {
     const parts = setsByDimension(query.set);
-    const look = { ...query, peek: true, lease: '' };
+    const look = lookOf(query, query);
     const looks = parts.map(async (part, i) => (i === denied ? denial : this.#decide(look, part, calls)));
     try {
       const replies = await Promise.all(looks);

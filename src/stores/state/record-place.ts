@@ -21,11 +21,11 @@ export class RecordPlace implements Place {
   /** Each key has row 1 from the start, so nothing is left to create. */
   readonly row = 1;
   readonly #record: KeyRecord;
-  readonly #crossings: StateCrossings;
+  readonly #events: StateCrossings;
   readonly #id: KeyRecord | undefined;
 
-  /** @param crossings receives those of the question @param id the state of the request's id */
-  constructor(record: KeyRecord, part: DimensionSet, crossings: StateCrossings, id?: KeyRecord) {
+  /** @param events receives those of the question @param id the state of the request's id */
+  constructor(record: KeyRecord, part: DimensionSet, events: StateCrossings, id?: KeyRecord) {
     const { set } = part;
     const limits = set.overrides && limitsOf(set, recordAmong(record.entries), record.now);
     record.ban.use(set.ban);
@@ -37,7 +37,7 @@ export class RecordPlace implements Place {
     for (const policy of set.policies) columns.push(record.column(policy));
     this.columns = columns;
     this.#record = record;
-    this.#crossings = crossings;
+    this.#events = events;
     this.#id = id;
   }
 
@@ -49,8 +49,8 @@ export class RecordPlace implements Place {
     return this.#record;
   }
 
-  get crossings(): Place['crossings'] {
-    return this.#crossings.current;
+  get events(): Place['events'] {
+    return this.#events.current;
   }
 
   kept(tag: string): KeptValues {
