@@ -43,7 +43,6 @@ export class MemoryTable {
   readonly #selections: Selections;
   readonly histories = new TableHistories();
   readonly records = new MemoryRecords();
-  /** The values of features beside the state of keys. */
   readonly values: TableValues;
   /** The moment from which denials are counted in seconds, in the middle of the range of 32 bits. */
   readonly #epoch: number;
@@ -62,7 +61,6 @@ export class MemoryTable {
   /** The last search, because the same key often comes again. */
   #lastKey: string | undefined;
   #lastRow = 0;
-
   readonly #warn: Warn;
 
   constructor(maxKeys: number, now: number, warn: Warn) {
@@ -95,10 +93,8 @@ export class MemoryTable {
   /** The state of a key, as `summaryOf` shows stored state. Undefined if the key has no row. */
   stateOf(key: string): StateSummary | undefined {
     const row = this.find(key, 0);
-    const record = this.records.of(key);
-    if (row === 0 && record === '') return undefined;
     const kept = { get: (id: string) => this.records.kept(key, id) ?? this.values.find(key, id) };
-    if (row === 0) return { ...NO_STATE, kept };
+    if (row === 0) return this.records.of(key) === '' ? undefined : { ...NO_STATE, kept };
     const page = this.pageOf(row);
     const policies = new Map<string, number>();
     const tenants = new Map<string, Saved>();
