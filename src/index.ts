@@ -30,7 +30,7 @@ export type {
   Reason,
   Verdict,
 } from './common/decision.js';
-export type { PolicyChange } from './contract/change-policy.js';
+export type { PolicyChange } from './features/overrides/contract/change-policy.js';
 export type { Override, OverrideChange, OverrideNote } from './limiter/overrides/override.js';
 export type { PolicyUsage, Usage } from './limiter/usage.js';
 export type { FailureOptions } from './limiter/guard/guard-options.js';

@@ -13,7 +13,7 @@ export {
   type OverrideRecord,
   type AppliedOverrides,
   type RecordChange,
-} from './contract/overrides.js';
+} from './features/overrides/contract/records.js';
 export { costAt, type Costs } from './contract/costs.js';
 export { subjectOf } from './contract/dimensions.js';
 export type { Health } from './contract/health.js';

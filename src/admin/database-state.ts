@@ -7,6 +7,7 @@ import { lookOf, type MaybePromise, type PolicySet, type Store, type Subject } f
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
 import { PROBE_SCOPE } from '../contract/health.js';
 import { ownerTextOfAll } from '../features/overrides/record-keys.js';
+import { recordAmong } from '../features/overrides/state-record.js';
 import type { PublishedLimiter } from '../stores/published.js';
 import type { Published } from './published.js';
 import { escapeName, parseStateKey, type Hash } from '../stores/keys.js';
@@ -142,7 +143,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
     const published = lazy(() => this.published());
     for await (const { key, state } of this.#stateRows()) {
       const found = parseStateKey('x', `x:${key}`);
-      const record = found ? summaryOf(state).record : '';
+      const record = found ? recordAmong(summaryOf(state).kept) : '';
       if (!found || record === '') continue;
       // The record of all keys is stored under the limiter's name, in a scope without a limiter.
       const ofAll =
@@ -168,7 +169,7 @@ export abstract class DatabaseState<Parts extends DatabaseParts> extends LocalSt
 
   async recordOfAll(name: string): Promise<string> {
     const [state] = await this.states([keyOf({ text: this.#textOfAll(name) })]);
-    return summaryOf(state).record;
+    return recordAmong(summaryOf(state).kept);
   }
 
   async check(): Promise<readonly Finding[]> {

@@ -1,4 +1,4 @@
-import { lastChangeIn } from '../contract/overrides.js';
+import { lastChangeIn } from '../features/overrides/contract/records.js';
 import type { CountedKey } from '../stores/counts/traffic-counts.js';
 import { parseOwnerText } from '../stores/keys.js';
 import { countedOwner, idOfKey, whoseOf, whoseState, type Whose } from './owners.js';

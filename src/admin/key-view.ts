@@ -1,13 +1,12 @@
 import { warnings } from './scope.js';
 import type { KeyQueue } from '../contract/gauges.js';
 import { ofLimiter } from '../limiter/decision.js';
-import { banOfOne, ofBanned, type KeyBan } from './bans/ban-view.js';
-
 import type { OtherDenial } from './denied-now.js';
 import { statesOf, type PolicyVerdict } from './finds.js';
+import { partsOf, type KeyFields } from './key-parts.js';
+import type { PolicyAnswer } from './key-part.js';
 import { limiterOn } from './limiters.js';
 import { ofDimension, type Limits } from './limits.js';
-import { overrideFor, type AppliedOverride } from './overrides/override-views.js';
 import type { Published } from './published.js';
 import type { AdminWarning } from './scope.js';
 import type { State } from './state.js';
@@ -35,7 +34,7 @@ export interface SlotUse {
 }
 
 /** A limiter's answer to a key. Absent values are null. */
-export interface KeyView extends KeyBan {
+export interface KeyView extends KeyFields {
   /** The name of the limiter. */
   readonly name: string;
   /** The limiter's key, such as the network of an IPv6 address. */
@@ -65,8 +64,6 @@ export interface KeyView extends KeyBan {
   readonly retryAfterMs: number | null;
   /** The verdict of each policy. */
   readonly policies: readonly PolicyVerdict[];
-  /** The override that applies: the key's own, or that of all keys. */
-  readonly override: AppliedOverride | null;
   /**
    * The newest denial of the key's requests in the last 10 seconds, if it was because of a key of another dimension, such as an address. Such a
    * key is `allowed` by its own limits. Absent without one, and if no store counts.
@@ -110,31 +107,33 @@ export async function outlook(
   const isLive = own?.overrides ?? false;
   const limiter = own && limiterOn(state, name, own, { isLive });
   try {
-    const { override, doubt: unfit } = isLive ? await overrideFor(limiter!, place) : { override: null };
+    const owners = within ? [owner, counting] : [owner];
+    // The limiter reads overrides first, which its earlier decisions would ignore.
+    const { fields, answers } = await partsOf({ state, published, limits: own, limiter, place, owners });
     // All states of a tenant have one owner.
     const [use] = within && own ? (await usesOf(state, own.policies, within.states)).values() : [];
-    const [answer, { ban, isInForce, ...banned }] = await Promise.all([
-      limiter?.peek(within ? { ...place, [dimension]: key } : place, { cost, weight: use?.weight }),
-      banOfOne(state, published, within ? [owner, counting] : [owner]),
-    ]);
+    const asked = within ? { ...place, [dimension]: key } : place;
+    const answer = await limiter?.peek(asked, { cost, weight: use?.weight });
     const decision = answer && ofLimiter(answer);
     // An override of another kind, such as another window, has its own policies.
     const policies = [...(limiter?.policies ?? []), ...(decision?.set.policies ?? [])];
-    const lives = await state.lives([banned.state, ...policies.map(({ id }) => ({ owner: counting, id }))]);
+    const states = policies.map(({ id }) => ({ owner: counting, id }));
+    const lives = await state.lives([...answers.flatMap((part) => part.state ?? []), ...states]);
     const { allowed = null, reason = null, retryAfterMs = null } = decision ?? {};
-    const answered = { allowed, reason, retryAfterMs };
+    const answered = answers.reduce((ruled, { rule }) => rule?.(ruled) ?? ruled, {
+      ...{ allowed, reason, retryAfterMs },
+    } as PolicyAnswer);
     const hasOwnState = within !== undefined && within.states.length > 0;
     return {
       cost,
-      ...(isInForce ? ofBanned(ban, answered, limits?.shadow ?? false) : answered),
+      ...answered,
       policies: decision ? tenantVerdicts(decision, use) : [],
-      ...ban,
-      override,
+      ...fields,
       stored: lives.some((life) => life !== undefined),
       states: decision ? statesOf(decision) : [],
       isOfWeight: !hasOwnState || use?.isOfWeight === true,
       known: published.scopes.has(name),
-      warnings: warnings(unfit, banned.doubt),
+      warnings: warnings(...answers.map(({ doubt }) => doubt)),
     };
   } finally {
     await limiter?.close();

@@ -1,11 +1,11 @@
 import { HeadgateError, withoutPage } from '../common/errors.js';
 import { checkInteger } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
-import { visiblePolicies } from '../contract/shares.js';
+import { visiblePolicies } from '../features/shares/contract/shares.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { checkKeyOptions, checkName, type Context, type NameFilter } from './context.js';
-import { NOT_BANNED } from './bans/ban-view.js';
 import { DeniedNow, withDeniedLately } from './denied-now.js';
+import { absentFields } from './key-parts.js';
 import { outlook, type KeyView, type Place } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits, setsOf } from './limits.js';
@@ -250,7 +250,7 @@ function unanswered({ name, dimension, tier }: Place, given: string, cost: numbe
   return {
     ...{ name, key: given, given, dimension, ...(tier !== undefined && { tier }), likely: true, cost },
     ...{ allowed: null, reason: null, retryAfterMs: null, policies: [] },
-    ...{ ...NOT_BANNED, override: null },
+    ...absentFields(),
     ...{ stored: false, known: true },
     warnings: [{ code: 'UNANSWERED', message: withoutPage(error.message) }],
   };

@@ -1,6 +1,6 @@
 import { compilePolicies, orUnlimited } from '../contract/compile-policies.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import { visiblePolicies } from '../contract/shares.js';
+import { visiblePolicies } from '../features/shares/contract/shares.js';
 import { escapeName } from '../stores/keys.js';
 import type { Limits } from './limits.js';
 import type { FoundKey } from './state.js';

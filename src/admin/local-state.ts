@@ -1,6 +1,7 @@
 import type { TenantState } from '../algorithms/shares/sharing.js';
 import { hostname } from 'node:os';
 import type { Announcement } from '../contract/announcement.js';
+import { OVERRIDE_TAG } from '../features/overrides/contract/records.js';
 import type { Reply } from '../contract/reply.js';
 import type { MaybePromise, PolicySet, Store } from '../contract/store.js';
 import type { ListedChange, LoggedChange } from '../stores/journal.js';
@@ -131,9 +132,18 @@ export abstract class LocalState implements State {
   }
 
   async look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]> {
-    const rows = await this.rowsOf(owners);
+    const records = await this.values(owners.map((owner) => ({ owner, id: OVERRIDE_TAG })));
     const replies = await this.lookAt(set, owners);
-    return replies.map((reply, i) => inForce(reply, [rows[i]?.state.record, set.overrides?.all]));
+    return replies.map((reply, i) => inForce(reply, [records[i], set.overrides?.all]));
+  }
+
+  async values(found: readonly FoundKey[]): Promise<(string | undefined)[]> {
+    const now = await this.now();
+    const rows = await this.rowsOf(found.map(({ owner }) => owner));
+    return found.map(({ id }, i) => {
+      const [until = 0, value] = rows[i]?.state.kept.get(id) ?? [];
+      return until > now ? String(value) : undefined;
+    });
   }
 
   async lives(found: readonly FoundKey[]): Promise<(number | undefined)[]> {

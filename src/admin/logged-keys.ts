@@ -56,7 +56,7 @@ interface Counted {
 /**
  * Finds the changes of a typed key: of the literal key, of the keys that limiters make of it, of networks that contain it, and imports.
  *
- * @returns a function of a change, which returns the length of the key's own ban or override, or undefined for a change of other keys only
+ * @returns a function of a change, which returns the length of the key's own change, or undefined for a change of other keys only
  */
 export async function changesOf(
   state: State,

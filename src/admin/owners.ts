@@ -32,6 +32,11 @@ export interface FoundKey {
   readonly id: string;
 }
 
+/** The key of a value that a feature keeps, as `FoundKey`. */
+export interface KeptKey extends Pick<FoundKey, 'id'> {
+  readonly owner: Pick<Owner, 'text'>;
+}
+
 /** Whether state with an id is the charge of a policy, by which a key may be denied. */
 export const isCharge = (id: string): boolean =>
   id !== BAN_TAG && !isOfFeature(id) && !isReset({ id }) && !isLine(id);

@@ -2,7 +2,7 @@ import { useOf, type SharesParams } from '../algorithms/shares/sharing.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Policy } from '../contract/policy.js';
-import { sharedOf } from '../contract/shares.js';
+import { sharedOf } from '../features/shares/contract/shares.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 import { BAN_TAG, kindOfHash } from '../stores/keys.js';
 import { verdictsOf, type PolicyVerdict } from './finds.js';

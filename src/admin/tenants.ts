@@ -2,7 +2,7 @@ import { checkShape } from '../common/validate.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { CompiledPolicy, Policy } from '../contract/policy.js';
-import { sharedOf, tenantsOf } from '../contract/shares.js';
+import { sharedOf, tenantsOf } from '../features/shares/contract/shares.js';
 import { ofLimiter } from '../limiter/decision.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { batches } from './batches.js';

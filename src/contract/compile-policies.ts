@@ -10,7 +10,12 @@ import {
 import { NAME, NAME_RANGE, UNLIMITED_FIX } from '../algorithms/fields.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
-import { checkSlotTenants, shareOf, visiblePolicies, withHidden } from './shares.js';
+import {
+  checkSlotTenants,
+  shareOf,
+  visiblePolicies,
+  withHidden,
+} from '../features/shares/contract/shares.js';
 import { refusal } from './together.js';
 import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkChoice, checkShape } from '../common/validate.js';

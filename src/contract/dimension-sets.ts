@@ -1,5 +1,5 @@
 import { DEFAULT_DIMENSION } from './key.js';
-import { limitDimension } from './shares.js';
+import { limitDimension } from '../features/shares/contract/shares.js';
 import type { ChangeReply } from './reply.js';
 import type { Dimensions, Keys, PolicySet, Subject } from './policy-set.js';
 import { isNothing, type ChargeChange } from './store.js';

@@ -3,7 +3,13 @@ import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkDimension, DEFAULT_DIMENSION, type Key } from './key.js';
 import type { CompiledPolicy } from './policy.js';
 import { select } from './dimension-sets.js';
-import { checkSharedSlots, hasDimension, limitDimension, plainDimensions, tenantKey } from './shares.js';
+import {
+  checkSharedSlots,
+  hasDimension,
+  limitDimension,
+  plainDimensions,
+  tenantKey,
+} from '../features/shares/contract/shares.js';
 import type { Dimensions, Keys, PolicySet, Subject } from './store.js';
 import { refusal } from './together.js';
 import { changedSet, nothingOf } from './variant.js';

@@ -1,7 +1,7 @@
 import type { BanAnnouncement, BanRules } from '../features/bans/contract/ban-options.js';
 import type { IdRules } from '../features/ids/contract/ids.js';
 import type { ThresholdRules } from '../features/thresholds/contract/crossing.js';
-import type { OverrideRules } from './overrides.js';
+import type { OverrideRules } from '../features/overrides/contract/records.js';
 import type { CompiledPolicy } from './policy.js';
 
 /** A value, or a promise of the value. The memory store returns values, which saves a promise per request. */

@@ -55,7 +55,7 @@ export interface CompiledPolicy {
   readonly life: number;
   /** The dimension whose keys share the limit, or undefined if the limit is not shared. */
   readonly share?: string | undefined;
-  /** Whether it is a part of the shared policy of its name: see `contract/shares.ts`. Users do not see it. */
+  /** Whether it is a part of the shared policy of its name: see `features/shares/contract/shares.ts`. Users do not see it. */
   readonly isHidden?: boolean;
   /** Whether the caller has applied an override, so that stores apply no limits of records to it. */
   readonly isFixed?: boolean;

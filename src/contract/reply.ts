@@ -1,8 +1,5 @@
 import { HeadgateError, show } from '../common/errors.js';
-import type { BanReply } from '../features/bans/contract/ban-options.js';
-import type { IdReply } from '../features/ids/contract/ids.js';
-import type { OverrideReply, OverrideUsage } from './overrides.js';
-import type { ThresholdReply } from '../features/thresholds/contract/crossing.js';
+import type { ReplyParts, UsageParts } from './features.js';
 import { countOf, resetOf, type Verdicts } from './verdicts.js';
 
 /** The place of a process among the processes that wait for the same slots. */
@@ -16,7 +13,7 @@ export interface Standing {
 }
 
 /** A store's answer to a query. */
-export interface Reply extends BanReply, OverrideReply, IdReply, ThresholdReply {
+export interface Reply extends ReplyParts {
   /** The store's time of the decision, ms since the epoch. */
   readonly now: number;
   /**
@@ -69,7 +66,7 @@ export interface ChangeReply extends Reply {
 }
 
 /** A store's answer about the usage of a key: a look without a cost, also at the policies of a banned key. */
-export interface UsageReply extends Reply, OverrideUsage {}
+export interface UsageReply extends Reply, UsageParts {}
 
 export function malformedReply(reply: unknown): HeadgateError {
   return new HeadgateError(

@@ -1,12 +1,9 @@
 import type { HeadgateError } from '../common/errors.js';
 import { oncePer } from '../common/lazy.js';
 import { MAX_UNITS } from '../common/validate.js';
-import type { BanStore } from '../features/bans/contract/ban-options.js';
-import type { IdChange, IdQuery, IdStore } from '../features/ids/contract/ids.js';
-import type { OverridingStore } from '../features/overrides/contract/override-store.js';
-import type { SlotQuery, SlotStore } from '../features/slots/contract/lease.js';
 import type { Announced, Announcement } from './announcement.js';
 import type { Costs } from './costs.js';
+import type { ChangeParts, QueryParts, StoreParts } from './features.js';
 import type { Health } from './health.js';
 import type { Call, MaybePromise, PolicySet, Subject } from './policy-set.js';
 import type { ChangeReply, Charged, Reply, UsageReply } from './reply.js';
@@ -63,9 +60,7 @@ export function mayDelay({ policies }: PolicySet): boolean {
 }
 
 /** A request for a decision. */
-export interface Query extends Subject, Costs, IdQuery<Subject>, SlotQuery {
-  /** The weight of the tenant in shared policies. Undefined if the policies' own weights count. */
-  readonly weight?: number | undefined;
+export interface Query extends Subject, Costs, QueryParts {
   /** Whether the store only looks: it answers as usual and writes nothing. */
   readonly peek: boolean;
   /** @internal The store's error at a read before this query. The guard answers without asking the store again. */
@@ -123,7 +118,7 @@ export function stepOf(first: number, i: number): number {
 }
 
 /** A refund, a settled cost, or another change of a charge. */
-export interface ChargeChange extends Subject, IdChange<Subject> {
+export interface ChargeChange extends Subject, ChangeParts {
   /** The units of each policy: above 0 to charge, even beyond the remaining units; below 0 to give back. */
   readonly units: readonly number[];
   /** The charge to give back, or undefined for the oldest units. `units` is 0 for policies without a charge. */
@@ -146,7 +141,7 @@ export function hasCharges({ charged }: Partial<ChangeReply>, { policies }: Poli
  * decided together: either every policy is charged, or none. A failing store throws or rejects, and never guesses. If possible, a store
  * does not carry out a call later than the set's timeout. A store can wrap another store, by implementing the same five methods.
  */
-export interface Store extends BanStore<Subject>, SlotStore, OverridingStore, IdStore<PolicySet> {
+export interface Store extends StoreParts {
   /** Whether the store decides in this process, at once, and is never down, so that no guard is needed. */
   readonly embedded?: boolean;
   /** Set by the guard and by memory stores. */

@@ -1,16 +1,18 @@
-import type { BanColumn } from './bans/ban-column.js';
+import type { BanColumn } from './bans/ban.js';
 import type { AnyKernel, MemoryColumn } from '../algorithms/index.js';
 import type { Announcement } from '../contract/announcement.js';
 import type { DimensionSet } from '../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Costs } from '../contract/costs.js';
 import type { Reply, UsageReply } from '../contract/reply.js';
-import type { ChargeChange, Keys, PolicySet, Query, Subject } from '../contract/store.js';
+import type { ChangeParts, RequestFields } from '../contract/features.js';
+import type { ChargeChange, Keys, PolicySet, Query, Store, Subject } from '../contract/store.js';
 import type { IdPlace } from './ids/id-record.js';
 import type { FeatureOptions, Layout } from './layout.js';
 import type { KeyLimits } from './overrides/limits.js';
 import type { Histories } from './charge-history.js';
-import type { Marks } from './thresholds/marks.js';
+import type { KeptValues } from './kept-values.js';
+import type { Crossing } from './thresholds/contract/crossing.js';
 
 /**
  * A feature of decisions beside their policies. Every hook is optional. The sections of the feature's Lua file are the hooks of the same
@@ -21,7 +23,7 @@ export interface Feature {
   readonly name: string;
   /** The kernels of the policies by which a script has the feature. Absent if a script has the feature by the options of its limiter. */
   readonly kernels?: readonly AnyKernel[];
-  /** The option of a request by which it has the feature. Absent if all requests of a set have it. */
+  /** The option of requests. */
   readonly option?: RequestOption;
   appliesTo(set: PolicySet): boolean;
   /** Whether `evaluate-single.lua` can decide by a set of a single policy with the feature. */
@@ -165,11 +167,20 @@ export type HeadsOf = (subject: Subject) => Heads;
 
 export interface RequestOption {
   /** Its name in the options of `consume`, and in the query to the store. */
-  readonly name: 'id';
+  readonly name: keyof RequestFields;
+  /**
+   * Whether `peek`, `acquire` and `wait` take it, too. Otherwise only a request with the option has the feature, and a request that charges
+   * nothing is asked without it.
+   */
+  readonly isForAll?: boolean;
+  /** Checks a value where a caller passes it. */
+  check?(value: unknown): void;
+  /** Checks a value once the policies are known. */
+  checkFor?(value: unknown, set: PolicySet, store: Store): void;
   /** The field of a change of a charge which only the charges of such requests have. */
-  readonly change: 'claim';
+  readonly change?: keyof ChangeParts;
   /** Whether the store must see each such request, so that neither a remembered denial nor a slice answers. */
-  readonly needsStore: boolean;
+  readonly needsStore?: boolean;
 }
 
 /** The tag of a Redis key, and the dimension of the key before it. */
@@ -210,7 +221,10 @@ export interface Place {
   readonly row: number;
   /** The resets and refunds, by policy and key. */
   readonly histories: Histories;
-  readonly marks: Marks;
+  /** The events of the current question. */
+  readonly events: Crossing[];
+  /** The values that a feature keeps beside the state of this key, by a tag of its own. */
+  kept(tag: string): KeptValues;
   /** The record of an id, beside the state of this key. */
   idOf(subject: Subject, id: string): IdPlace;
   /** Creates the state of a key. If the store is full, `row` stays 0. `byHand`: for a ban by hand, for which there is always room. */

@@ -1,9 +1,10 @@
 import type { Reply } from '../contract/reply.js';
-import type { ChargeChange, PolicySet, Query, Subject } from '../contract/store.js';
+import type { RequestFields } from '../contract/features.js';
+import type { ChargeChange, PolicySet, Store, Subject } from '../contract/store.js';
 import { factOf } from '../contract/variant.js';
 import { attempts } from './attempts/attempts.js';
 import { bans, freshBans } from './bans/bans.js';
-import type { Feature, RequestOption, Tag } from './feature.js';
+import type { Feature, Tag } from './feature.js';
 import { argsBy, type FeatureOptions } from './layout.js';
 import { ids } from './ids/ids.js';
 import { overrides } from './overrides/overrides.js';
@@ -17,24 +18,25 @@ export const FEATURES: readonly Feature[] = [
   ...[...shares, thresholds, freshBans],
 ];
 
-/** The options of single requests by which they have a feature. */
+/** The options of requests. */
 const OPTIONS = FEATURES.flatMap(({ option }) => option ?? []);
 
-export const OPTION_NAMES: readonly string[] = OPTIONS.map(({ name }) => name);
+/** The options without which a request does not have the feature. */
+const KINDS = OPTIONS.filter(({ isForAll }) => !isForAll);
 
 /** The bits of the kinds of requests that the store must see. */
-const SEEN_BY_STORE = OPTIONS.reduce((bits, { needsStore }, i) => (needsStore ? bits | (1 << i) : bits), 0);
+const SEEN_BY_STORE = KINDS.reduce((bits, { needsStore }, i) => (needsStore ? bits | (1 << i) : bits), 0);
 
 /** The kind of a request: a bit for each of these options that it has. Requests of different kinds have different features. */
-export function kindOf(query: Pick<Query, RequestOption['name']>): number {
+export function kindOf(query: RequestFields): number {
   let kind = 0;
-  for (let i = 0; i < OPTIONS.length; i++) if (query[OPTIONS[i]!.name] !== undefined) kind |= 1 << i;
+  for (let i = 0; i < KINDS.length; i++) if (query[KINDS[i]!.name] !== undefined) kind |= 1 << i;
   return kind;
 }
 
 /** The kind of the request whose charge changes. */
-export function kindOfChange(change: ChargeChange): number {
-  return OPTIONS.reduce((kind, option, i) => (change[option.change] ? kind | (1 << i) : kind), 0);
+export function kindOfChange(charge: ChargeChange): number {
+  return KINDS.reduce((kind, { change }, i) => (change && charge[change] ? kind | (1 << i) : kind), 0);
 }
 
 /** Whether the store must see each request of a kind. */
@@ -51,7 +53,10 @@ export function featuresOf(set: PolicySet, kind = 0): readonly Feature[] {
 
 /** A function of its own, because V8 allocates a closure's context at each entry of a function with one. */
 function ofKind(kind: number): (set: PolicySet) => readonly Feature[] {
-  const possible = FEATURES.filter(({ option }) => !option || (kind & (1 << OPTIONS.indexOf(option))) !== 0);
+  const possible = FEATURES.filter(({ option }) => {
+    const bit = option ? KINDS.indexOf(option) : -1;
+    return bit < 0 || (kind & (1 << bit)) !== 0;
+  });
   return factOf((set) => possible.filter((feature) => feature.appliesTo(set)));
 }
 
@@ -96,4 +101,37 @@ export function ownArgs(features: readonly Feature[], set: PolicySet, options: F
 /** Passes each answer of a store to the features. A store calls this even if the caller no longer waits. */
 export function answered(subject: Subject, reply: Partial<Reply>): void {
   for (const feature of FEATURES) feature.answered?.(subject, reply);
+}
+
+const namesOf = (isForAll: boolean): readonly string[] =>
+  OPTIONS.filter((option) => isForAll === (option.isForAll ?? false)).map(({ name }) => name);
+
+/** The names of the features' options that all methods take, and of those that only `consume` takes. */
+export const ASKING_OPTIONS = namesOf(true);
+export const CHARGING_OPTIONS = namesOf(false);
+
+/** The features' options among those of a method, checked, or undefined if there are none. */
+export function fieldsOf(given: RequestFields): RequestFields | undefined {
+  let fields: RequestFields | undefined;
+  for (const { name, check } of OPTIONS) {
+    const value = given[name];
+    if (value === undefined) continue;
+    check?.(value);
+    fields = { ...fields, [name]: value };
+  }
+  return fields;
+}
+
+/** The fields of a request that charges nothing. */
+export function fieldsOfLook(fields: RequestFields | undefined): RequestFields | undefined {
+  let kept: RequestFields | undefined;
+  for (const { name, isForAll } of OPTIONS)
+    if (isForAll && fields?.[name] !== undefined) kept = { ...kept, [name]: fields[name] };
+  return kept;
+}
+
+/** Checks fields that depend on the policies. @throws as `Limiter.consume` */
+export function checkFields(fields: RequestFields, set: PolicySet, store: Store): void {
+  for (const { name, checkFor } of OPTIONS)
+    if (fields[name] !== undefined) checkFor?.(fields[name], set, store);
 }

@@ -90,7 +90,7 @@ function waitingController(leaves: AbortController): object {
 
 /** Wraps a handler to learn from the answer, and to release the slot at the answer's end. */
 function learning(handler: Handler, { decision, learn }: Turn): Required<Handler> {
-  // If the store cannot release a slot now, the slot expires with its lease.
+  // If the store cannot release a slot now, the slot expires by itself.
   const release = (): void => void inBackground('A slot was not given back', decision.release());
   return {
     onRequestStart: (...args) => handler.onRequestStart?.(...args),

@@ -175,7 +175,7 @@ export class Outbound {
     return false;
   }
 
-  /** Ends a call. If the store cannot release a slot now, the slot expires with its lease. */
+  /** Ends a call. If the store cannot release a slot now, the slot expires by itself. */
   async end(key: string, decision: Decision): Promise<void> {
     this.#pauses.ended(key);
     await inBackground('A slot was not given back', decision.release());

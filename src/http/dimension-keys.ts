@@ -1,6 +1,6 @@
 import { checkDimension, DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { unknownDimension } from '../contract/dimensions.js';
-import { plainDimensions } from '../contract/shares.js';
+import { plainDimensions } from '../features/shares/contract/shares.js';
 import { HeadgateError, invalidOption, showOption } from '../common/errors.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { checkFunction } from '../common/validate.js';

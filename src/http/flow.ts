@@ -122,8 +122,7 @@ export class Flow<Req extends object, Res> {
         listed: undefined,
         set,
         cost,
-        id: undefined,
-        weight: undefined,
+        fields: undefined,
       };
       const decision = this.#goThrough(soFar, res, 0);
       if (isPromise(decision)) return this.#later(decision, req, res);
@@ -173,7 +172,7 @@ export class Flow<Req extends object, Res> {
       if (goesOn === true) continue;
       return goesOn === false ? this.#end(soFar) : this.#goOn(goesOn, soFar, res, i + 1);
     }
-    const { req, key, set, cost, id, weight } = soFar;
+    const { req, key, set, cost, fields } = soFar;
     if (this.#checks) {
       this.#look(req);
       this.#checks?.lookAtKey(req, key, key === undefined ? undefined : set);
@@ -181,7 +180,7 @@ export class Flow<Req extends object, Res> {
     if (key === undefined) return undefined;
     const { wait } = this.#options;
     const again = undefined;
-    const request: Request = { key, cost, set: set!, peek: false, unreported: 'held', id, weight, again };
+    const request: Request = { key, cost, set: set!, peek: false, unreported: 'held', fields, again };
     return wait === undefined ? this.#decider.decide(request) : this.#wait(res, request, wait);
   }
 

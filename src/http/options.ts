@@ -1,3 +1,4 @@
+import { checkWeight } from '../features/shares/contract/shares.js';
 import type { Decision, DeniedDecision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
 import {
@@ -20,7 +21,6 @@ import {
 import type { TiersWith } from '../limiter/tiers.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
-import { checkWeight } from '../contract/shares.js';
 import { checkCosts, UNITS, type Cost } from '../contract/costs.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import type { MaybePromise } from '../contract/store.js';

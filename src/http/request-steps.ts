@@ -1,6 +1,7 @@
-import { isId } from '../features/ids/request-ids.js';
-import { checkWeight } from '../contract/shares.js';
+import { checkWeight } from '../features/shares/contract/shares.js';
+import { isId } from '../features/ids/id-rules.js';
 import type { Cost } from '../contract/costs.js';
+import type { RequestFields } from '../contract/features.js';
 import type { Key } from '../contract/key.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import type { Framework } from './framework.js';
@@ -18,9 +19,8 @@ export interface RequestSoFar<Req> {
   listed: 'allow-listed' | 'deny-listed' | undefined;
   set: PolicySet | undefined;
   cost: Cost;
-  /** The tenant's weight, or undefined for the policy's. */
-  weight: number | undefined;
-  id: string | undefined;
+  /** The options of features, if the request has any. */
+  fields: RequestFields | undefined;
 }
 
 /** Returns whether the request continues with the next step. Otherwise the request is on a list, or is not limited. */
@@ -100,15 +100,17 @@ export function compileSteps<Req extends object, Res>(
     steps.push(
       // A client may have chosen the id, and must not cause an error by it.
       (soFar) =>
-        hasNoKey(soFar) || found(requestId(soFar.req), (id) => void (soFar.id = isId(id) ? id : undefined)),
+        hasNoKey(soFar) ||
+        found(requestId(soFar.req), (id) => {
+          if (isId(id)) soFar.fields = { ...soFar.fields, id };
+        }),
     );
   if (weight !== undefined)
     steps.push((soFar) => {
       const made = typeof weight === 'function' ? hasNoKey(soFar) || weight(soFar.req) : weight;
-      return found(
-        made,
-        (units) => void (soFar.weight = units === true ? undefined : checkWeight('weight', units)),
-      );
+      return found(made, (units) => {
+        if (units !== true) soFar.fields = { ...soFar.fields, weight: checkWeight('weight', units) };
+      });
     });
   return steps;
 }

@@ -1,3 +1,4 @@
+import { chargesIn } from '../features/bans/bans.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkBoolean, checkShape } from '../common/validate.js';
@@ -6,10 +7,9 @@ import type { UnbanOptions } from '../features/bans/contract/ban-options.js';
 import { checkNote, type ChangeNoteOptions } from '../contract/change-note.js';
 import { publishChange } from '../contract/diagnostics.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
-import { visiblePolicies } from '../contract/shares.js';
+import { visiblePolicies } from '../features/shares/contract/shares.js';
 import type { PolicySet, Subject } from '../contract/store.js';
 import { variant } from '../contract/variant.js';
-import { chargesIn } from '../features/bans/ban-steps.js';
 import type { CheckedOptions } from './checked-options.js';
 import type { Scope } from './scope.js';
 import { wake } from './waiting/wake-ups.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Verdict } from '../common/decision.js';
 import { costAt, type Cost } from '../contract/costs.js';
-import { sharedOf } from '../contract/shares.js';
+import { sharedOf } from '../features/shares/contract/shares.js';
 import { chargedOf, type ChangeReply, type Charged, type Reply } from '../contract/reply.js';
 import {
   newCall,

@@ -1,7 +1,13 @@
+import { limitedSet } from '../features/overrides/contract/change-policy.js';
 import type { Decision, DecisionFields, Reason, Verdict } from '../common/decision.js';
 import { Charge, type Account } from './charge.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
-import { sharedOf, visiblePolicies, visibleSet, type SharedPolicy } from '../contract/shares.js';
+import {
+  sharedOf,
+  visiblePolicies,
+  visibleSet,
+  type SharedPolicy,
+} from '../features/shares/contract/shares.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { replyWith, type Reply } from '../contract/reply.js';
 import { mayDelay, type PolicySet, type Query } from '../contract/store.js';
@@ -18,8 +24,7 @@ import {
   withoutTurns,
   type Verdicts,
 } from '../contract/verdicts.js';
-import { banWait } from '../features/bans/ban-steps.js';
-import { limitedSet } from './overrides/limited-set.js';
+import { banWait } from '../features/bans/ban-waits.js';
 import { deciderOf } from './deciding-policy.js';
 
 /** A decision in place of the policies' decision. */

@@ -1,5 +1,5 @@
 import type { Decision } from '../common/decision.js';
-import { visiblePolicies } from '../contract/shares.js';
+import { visiblePolicies } from '../features/shares/contract/shares.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges, type KeyQueue } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';

@@ -10,7 +10,7 @@ import {
   recordDimensions,
   UNREADABLE,
   type OverrideRecord,
-} from '../contract/overrides.js';
+} from '../features/overrides/contract/records.js';
 import {
   isNothing,
   isPromise,

@@ -1,3 +1,4 @@
+import { ASKING_OPTIONS, CHARGING_OPTIONS } from '../features/features.js';
 import { compileBan, type BanOptions } from '../features/bans/contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import type { Duration } from '../common/duration.js';
@@ -15,8 +16,8 @@ import {
 import { checkInteger, checkShape, checkStore } from '../common/validate.js';
 import { compileWarnings, type Warnings } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
-import { OPTION_NAMES } from '../features/features.js';
-import { MAX_REPEATS } from '../features/ids/request-ids.js';
+import type { AskingOptions, ChargingOptions } from '../contract/features.js';
+import { MAX_REPEATS } from '../features/ids/id-rules.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import { SLOT_TABLE, type SlotOptions } from '../contract/dimensions.js';
 import type {
@@ -178,23 +179,13 @@ export interface TierOption {
 }
 
 /** Options of `consume`, `peek` and `acquire`. */
-export interface ConsumeOptions extends TierOption {
+export interface ConsumeOptions extends TierOption, AskingOptions {
   /** Whole units, 0 (only look) to 1e12, or units by policy name: `{ tokens: 800 }`. A policy that is not named costs 1. @default 1 */
   cost?: Cost | undefined;
-  /** The weight of the tenant in policies with `share`, 1 to 1,000. @default the policy's weight */
-  weight?: number | undefined;
 }
 
 /** Options of `consume`. */
-export interface RequestOptions extends ConsumeOptions {
-  /**
-   * The request's id, 1 to 255 characters. A repetition, from any process, gets the decision of the
-   * charged request again (`repeated: true`), and charges nothing, at most `repeats` times. Verify an id that a client sends, because a client
-   * could send different requests with one id: see https://github.com/headgate/headgate/blob/main/docs/request-ids.md. A denied request
-   * charges nothing, so its id can be tried again. Ids of different keys are different. Needs a limiter without concurrency policies.
-   */
-  id?: string | undefined;
-}
+export interface RequestOptions extends ConsumeOptions, ChargingOptions {}
 
 /** Options of `wait`. */
 export interface WaitOptions extends ConsumeOptions {
@@ -261,8 +252,8 @@ export function checkLimiterName(option: string, name: unknown): string {
   throw invalidOption(option, name, 'Use a string of 1 to 256 characters.');
 }
 
-const CONSUME_OPTIONS = ['cost', 'tier', 'weight'];
-const REQUEST_OPTIONS = [...CONSUME_OPTIONS, ...OPTION_NAMES];
+const CONSUME_OPTIONS = ['cost', 'tier', ...ASKING_OPTIONS];
+const REQUEST_OPTIONS = [...CONSUME_OPTIONS, ...CHARGING_OPTIONS];
 
 /** The cost in the options of a decision. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
 export function costOf(options: ConsumeOptions, peek: boolean): Cost {

@@ -1,6 +1,6 @@
 import type { Key } from '../contract/key.js';
 import type { FirstDecision } from '../features/ids/contract/ids.js';
-import { decisionBy, idOfKeys, policiesText } from '../features/ids/request-ids.js';
+import { decisionBy, idOfKeys, policiesText } from '../features/ids/id-rules.js';
 import type { Reply } from '../contract/reply.js';
 import {
   isNothing,

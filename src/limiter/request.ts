@@ -1,5 +1,6 @@
 import type { HeadgateError } from '../common/errors.js';
 import type { Cost } from '../contract/costs.js';
+import type { RequestFields } from '../contract/features.js';
 import type { Key } from '../contract/key.js';
 import type { PolicySet } from '../contract/store.js';
 import type { Unreported } from './observe.js';
@@ -18,9 +19,8 @@ export interface Request {
   readonly peek: boolean;
   /** The decisions that the caller reports. Every other decision is reported with the answer. */
   readonly unreported: Unreported;
-  readonly id: string | undefined;
-  /** The weight of the tenant, if the request has its own. */
-  readonly weight: number | undefined;
+  /** The options of features, if the request has any. */
+  readonly fields: RequestFields | undefined;
   /** Repeats the question if an override changes the policies. Undefined for the first question. */
   readonly again: Again | undefined;
   /** The error of a read that had to come first. `onStoreError` then decides at once, because the request has already waited once. */
@@ -29,7 +29,7 @@ export interface Request {
 
 export function requestOf(key: Key, cost: Cost, set: PolicySet): Request {
   const again = undefined;
-  return { key, cost, set, peek: false, unreported: 'none', id: undefined, weight: undefined, again };
+  return { key, cost, set, peek: false, unreported: 'none', fields: undefined, again };
 }
 
 export interface WaitRequest extends Request {

@@ -1,9 +1,9 @@
 import { malformedReply, type UsageReply } from '../contract/reply.js';
 import { isReply, type Store, type Subject } from '../contract/store.js';
-import { sharedOf, visiblePolicies } from '../contract/shares.js';
+import { sharedOf, visiblePolicies } from '../features/shares/contract/shares.js';
 import { countedKey, fullQuotaOf } from '../features/thresholds/crossing-reports.js';
 import { remainingOf, resetOf } from '../contract/verdicts.js';
-import { lookPastBan } from '../features/bans/ban-steps.js';
+import { lookPastBan } from '../features/bans/ban-waits.js';
 import type { Override } from './overrides/override.js';
 import { overrideBy, policyBy, readRecords } from './overrides/read-records.js';
 

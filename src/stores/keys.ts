@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { limitDimension } from '../contract/shares.js';
+import { limitDimension } from '../features/shares/contract/shares.js';
 import { setsByDimension } from '../contract/dimension-sets.js';
 import type { Keys, PolicySet, Subject } from '../contract/store.js';
 import type { Heads, Tag } from '../features/feature.js';

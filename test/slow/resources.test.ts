@@ -12,7 +12,7 @@ import { servers } from '../support/shared-servers.js';
  * whatever clients do. List a new collection here with its bound, and drive the collection past its bound in the child.
  */
 const BOUNDS: Readonly<Record<string, number>> = {
-  'features/bans/ban-column.ts': 1000, // maxKeys of the store
+  'features/bans/ban.ts': 1000, // maxKeys of the store
   'algorithms/concurrency.ts': 700, // the policy's limit
   'replay/addresses.ts': 10_000,
   'compat/express-rate-limit/quota.ts': 100_000,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Redis } from 'ioredis';
 import { compileBan } from '../../src/features/bans/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
-import { AS_CONFIGURED } from '../../src/contract/overrides.js';
+import { AS_CONFIGURED } from '../../src/features/overrides/contract/records.js';
 import type { PolicySet } from '../../src/contract/store.js';
 import { kindOf } from '../../src/features/features.js';
 import { inLine } from '../../src/limiter/waiting/process-line.js';

@@ -2,9 +2,7 @@ import { NO_NOTE } from '../../contract/change-note.js';
 import { BAN_TAG } from '../../stores/keys.js';
 import { notesOfBans } from './ban-finds.js';
 import { cannotBan } from './ban-scope.js';
-import type { Published } from '../published.js';
-import type { AdminWarning } from '../scope.js';
-import type { FoundKey, Owner, State } from '../state.js';
+import type { KeyPart, KeyQuestion, PartAnswer, PolicyAnswer } from '../key-part.js';
 
 /** The ban of a key in a limiter. */
 export interface KeyBan {
@@ -16,22 +14,19 @@ export interface KeyBan {
   readonly banReason: string | null;
 }
 
-export const NOT_BANNED: KeyBan = { bannedForMs: 0, bannedBy: null, banReason: null };
-
-interface BanOfOwner {
-  readonly ban: KeyBan;
-  readonly state: FoundKey;
-  readonly isInForce: boolean;
-  /** A warning if the limiter does not check for the ban. */
-  readonly doubt: AdminWarning | undefined;
-}
+/** The part of bans in the views of keys. */
+export const banPart: KeyPart<KeyBan> = {
+  absent: { bannedForMs: 0, bannedBy: null, banReason: null },
+  of: banOfOne,
+};
 
 /** The ban of the first owner, or of the second if the limiter does not ban by the dimension of the first: a tenant is also denied by a ban of its limit's key. */
-export async function banOfOne(
-  { bans }: State,
-  published: Published,
-  owners: readonly Owner[],
-): Promise<BanOfOwner> {
+async function banOfOne({
+  state: { bans },
+  published,
+  owners,
+  limits,
+}: KeyQuestion): Promise<PartAnswer<KeyBan>> {
   const lefts = await bans.lefts(owners);
   const notes = await notesOfBans(bans, owners, lefts);
   const doubts = owners.map(({ name, by }) => cannotBan(published, name as string, by));
@@ -41,22 +36,20 @@ export async function banOfOne(
   const doubt = left > 0 && doubts[at]?.code === 'NO_BAN' ? doubts[at] : undefined;
   const { by: bannedBy, reason: banReason } = notes.get(owners[at]!) ?? NO_NOTE;
   const state = { owner: owners[at]!, id: BAN_TAG };
-  return { ban: { bannedForMs: left, bannedBy, banReason }, state, isInForce: left > 0 && !doubt, doubt };
-}
-
-/** Absent values are null. */
-interface Answer {
-  readonly allowed: boolean | null;
-  readonly reason: string | null;
-  readonly retryAfterMs: number | null;
+  const fields = { bannedForMs: left, bannedBy, banReason };
+  const isInForce = left > 0 && !doubt;
+  return {
+    ...{ fields, state, doubt },
+    rule: isInForce ? (answer) => ofBanned(fields, answer, limits?.shadow ?? false) : undefined,
+  };
 }
 
 /** The answer to a banned key. A key without quota is still denied when the ban ends. */
-export function ofBanned(
+function ofBanned(
   { bannedForMs }: KeyBan,
-  { allowed, retryAfterMs }: Answer,
+  { allowed, retryAfterMs }: PolicyAnswer,
   shadow: boolean,
-): Answer {
+): PolicyAnswer {
   const comesBack = allowed !== false || retryAfterMs !== null;
   const wait = comesBack ? Math.max(bannedForMs, retryAfterMs ?? 0) : null;
   return { allowed: shadow, reason: 'banned', retryAfterMs: wait };

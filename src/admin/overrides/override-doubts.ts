@@ -1,5 +1,5 @@
 // The limits of other tiers that an override changes, and that an operator should know.
-import { changedPolicy, type PolicyChange } from '../../contract/change-policy.js';
+import { changedPolicy, type PolicyChange } from '../../features/overrides/contract/change-policy.js';
 import { compilePolicies, isUnlimited, orUnlimited } from '../../contract/compile-policies.js';
 import { canonicalText } from '../../contract/policy-text.js';
 import type { CompiledPolicy } from '../../contract/policy.js';

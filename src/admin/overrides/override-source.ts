@@ -1,4 +1,4 @@
-import { entryInForce, type RecordChange } from '../../contract/overrides.js';
+import { entryInForce, type RecordChange } from '../../features/overrides/contract/records.js';
 import type { Reply } from '../../contract/reply.js';
 import type { MaybePromise, Store } from '../../contract/store.js';
 

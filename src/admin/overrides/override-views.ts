@@ -1,12 +1,13 @@
 import { HeadgateError } from '../../common/errors.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { lacksLimits } from '../../features/overrides/key-limits.js';
-import { entryInForce, type AppliedOverrides } from '../../contract/overrides.js';
-import { visiblePolicies } from '../../contract/shares.js';
+import { entryInForce, type AppliedOverrides } from '../../features/overrides/contract/records.js';
+import { visiblePolicies } from '../../features/shares/contract/shares.js';
 import type { LiveLimiter } from '../../features/overrides/redis-check.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import { overrideOf, type Override, type OverrideChange } from '../../limiter/overrides/override.js';
 import { ALL_KEYS, escapeName } from '../../stores/keys.js';
+import type { KeyPart, PartAnswer } from '../key-part.js';
 import { limiterOn, withLimiter } from '../limiters.js';
 import { type Limits, setsOf } from '../limits.js';
 import type { Configuration, Published } from '../published.js';
@@ -25,20 +26,34 @@ const UNFIT: AdminWarning = {
     'the override does not fit all policies of the limiter any more, and those that it does not fit keep their limits. Remove or replace it.',
 };
 
+/** The override of a key in a limiter. */
+export interface KeyOverride {
+  /** The override that applies: the key's own, or that of all keys. */
+  readonly override: AppliedOverride | null;
+}
+
+/** The part of overrides in the views of keys. */
+export const overridePart: KeyPart<KeyOverride> = {
+  absent: { override: null },
+  of: ({ limits, limiter, place }) =>
+    limits?.overrides ? overrideFor(limiter!, place) : Promise.resolve({ fields: overridePart.absent }),
+};
+
 /** The override that applies to a key, and a warning if it does not fit. */
-export async function overrideFor(
+async function overrideFor(
   limiter: Limiter,
   place: Record<string, string>,
-): Promise<{ override: AppliedOverride | null; doubt?: AdminWarning | undefined }> {
+): Promise<PartAnswer<KeyOverride>> {
   const own = await limiter.overrideOf(place);
   const found = own ?? (await limiter.overrideOf());
-  if (!found) return { override: null };
+  if (!found) return { fields: overridePart.absent };
+  const fields = { override: { ...found, all: !own } };
   try {
     limiter.overrides.check(own && place, found.change, {});
-    return { override: { ...found, all: !own } };
+    return { fields };
   } catch (error) {
     if (!(error instanceof HeadgateError)) throw error;
-    return { override: { ...found, all: !own }, doubt: UNFIT };
+    return { fields, doubt: UNFIT };
   }
 }
 

@@ -1,7 +1,7 @@
 import { checkShape } from '../../common/validate.js';
 import { givenIn } from '../../contract/change-note.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { entryInForce } from '../../contract/overrides.js';
+import { entryInForce } from '../../features/overrides/contract/records.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import {
   overrideOf,

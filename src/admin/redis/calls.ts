@@ -15,7 +15,7 @@ import { costArg, decode } from '../../stores/redis/calls/wire.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
 import { assemble, type Script } from '../../stores/redis/scripts.js';
 import { batches } from '../batches.js';
-import type { FoundKey, Owner } from '../owners.js';
+import type { KeptKey, FoundKey, Owner } from '../owners.js';
 
 /** The number of keys per script call, which then takes well under a millisecond. */
 const KEYS_PER_CALL = 50;
@@ -49,7 +49,7 @@ export class Calls {
   /** The beginning of the Redis keys of an owner. */
   readonly headOf = ({ text }: Pick<Owner, 'text'>): string => `${this.prefix}:{${text}`;
 
-  readonly keyOf = ({ owner, id }: FoundKey): string => `${this.headOf(owner)}}${id}`;
+  readonly keyOf = ({ owner, id }: KeptKey): string => `${this.headOf(owner)}}${id}`;
 
   /** The state under a Redis key, or nothing for another key. */
   found(redisKey: string): FoundKey[] {

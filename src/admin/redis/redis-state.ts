@@ -16,6 +16,7 @@ import { batches } from '../batches.js';
 import type { BanSource } from '../bans/ban-source.js';
 import type { OverrideSource, OverrideFields } from '../overrides/override-source.js';
 import { parseInstance, Published, type Instance } from '../published.js';
+import type { KeptKey } from '../owners.js';
 import type { FoundKey, Loss, Owner, Search, State, StateSettings } from '../state.js';
 import { unlogged, type Origin } from '../unlogged.js';
 import { redisBans } from '../bans/redis-ban-source.js';
@@ -53,7 +54,7 @@ export class RedisState implements State {
     this.#calls = new Calls(commands, prefix, timeout, clock);
     this.log = new RedisLog(this.#calls);
     this.bans = redisBans(this.#calls, this.log);
-    this.overrides = redisOverrides(this.#calls);
+    this.overrides = redisOverrides(this.#calls, (found) => this.values(found));
     this.crossings = crossingsOn(this.#calls, (keys, args) =>
       this.#calls.run(assemble('read-crossings'), keys, args),
     );
@@ -143,6 +144,11 @@ export class RedisState implements State {
     return times.map((time) =>
       Number(time) === NO_KEY ? undefined : Number(time) < 0 ? null : Number(time),
     );
+  }
+
+  async values(found: readonly KeptKey[]): Promise<(string | undefined)[]> {
+    const texts = await Promise.all(found.map((each) => this.#calls.call('GET', this.#calls.keyOf(each))));
+    return texts.map((text) => (text as string | null) ?? undefined);
   }
 
   async forget(found: FoundKey): Promise<void> {

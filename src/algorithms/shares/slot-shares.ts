@@ -226,7 +226,7 @@ function lifeOf(tenants: readonly Tenant[], { lease }: SlotSharesParams): number
   return last === 0 ? 0 : last + lease + WANTS_MS;
 }
 
-/** Keeps the tenants of pools. `stores/state/shares.ts` makes the decision. A tenant has no state of its own, only a weight. */
+/** Keeps the tenants of pools. `features/shares/place-shares.ts` makes the decision. A tenant has no state of its own, only a weight. */
 export class SlotSharesColumn extends MemoryColumn<SlotSharesParams> {
   readonly #pools: (readonly Tenant[] | undefined)[];
   readonly #p: SlotSharesParams;

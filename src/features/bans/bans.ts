@@ -1,10 +1,12 @@
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { refuse, strike } from './ban-operations.js';
+import { marksOf } from '../thresholds/crossings.js';
+import { subjectOf } from '../../contract/dimensions.js';
+import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import type { PolicySet, Subject } from '../../contract/store.js';
 import { BAN_TAG, historyTag } from '../../stores/keys.js';
 import type { Feature, HeadsOf, Tag } from '../feature.js';
 import { number, text } from '../layout.js';
-import { marksOf } from '../thresholds/marks.js';
-import { bansByDenials, refuse, strike } from './ban-steps.js';
+import { bansByDenials } from './ban-waits.js';
 
 /** Precedes a ban in a reply of Redis. */
 const BAN_MARK = -3;
@@ -96,4 +98,19 @@ function tagsOfCharges(set: PolicySet): Tag[] {
   });
   const marks = policies.flatMap((policy) => marksOf(policy).map((tag) => ({ tag, by: policy.by })));
   return [...states, ...marks];
+}
+
+/** The charges that the ban of a subject's key forgets, if it forgets any. */
+export function forgottenBy(subject: Subject): Subject | undefined {
+  const { freshBans } = subject.set;
+  return freshBans && chargesIn(freshBans.charges, subject);
+}
+
+/** The key of a subject in other policies, with the dimensions that these have. */
+export function chargesIn(charges: PolicySet, { set, key }: Subject): Subject {
+  const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
+  const wanted = charges.dimensions?.names ?? [DEFAULT_DIMENSION];
+  const keys = typeof key === 'string' ? [key] : key;
+  const own = names.flatMap((name, i) => (wanted.includes(name) ? [[name, keys[i]]] : []));
+  return subjectOf(charges, Object.fromEntries(own) as Key, []);
 }

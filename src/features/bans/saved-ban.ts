@@ -1,6 +1,6 @@
 import type { Saved } from '../../algorithms/index.js';
 import type { CompiledBan } from './contract/ban-options.js';
-import { BanColumn } from './ban-column.js';
+import { BanColumn } from './ban.js';
 
 /** A saved ban after its expiry, or a 0 alone without a ban. */
 type BanEntry = readonly [until: number, ...saved: Saved];

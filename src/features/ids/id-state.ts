@@ -1,5 +1,5 @@
 import type { FirstDecision } from './contract/ids.js';
-import { firstCosts, idLifeOf, MAX_REPEATS, policiesText, repeatsOf } from './request-ids.js';
+import { firstCosts, idLifeOf, MAX_REPEATS, policiesText, repeatsOf } from './id-rules.js';
 import { isUndecided, unanswered, type Reply } from '../../contract/reply.js';
 import type { ChargeChange, PolicySet, Query } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';

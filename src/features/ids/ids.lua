@@ -8,7 +8,7 @@
 -- ARGV:    how long an id is remembered (ms), its most repetitions, the text of the policies; for a change, the step of the first charge,
 --          whether the caller got the first decision (1 or 0), the name of its decision, whether it returns the whole charge (1 or 0),
 --          whether the limiter returns the charge by itself (1 or 0)
--- Reply:   per request, before the ban: 0; or -1 if the id was repeated too often, so that the request was decided without it; or, if the
+-- Reply:   per request, before its verdicts: 0; or -1 if the id was repeated too often, so that the request was decided without it; or, if the
 --          request is a repetition, the step of the first charge, its policies and costs as in the state, the time since (ms), the count of
 --          numbers and the numbers of the first verdicts
 

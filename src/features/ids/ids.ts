@@ -3,13 +3,13 @@ import type { Feature } from '../feature.js';
 import { number, text } from '../layout.js';
 import { ID_TAG } from './id-record.js';
 import { claims, recall, remember } from './id-state.js';
-import { idLifeOf, idText, policiesText, repeatsOf } from './request-ids.js';
+import { checkId, idLifeOf, idText, policiesText, repeatsOf } from './id-rules.js';
 
 /** Answers the repetition of a charged request with the first decision, without a charge. */
 export const ids: Feature = {
   name: 'ids',
   // A repetition is admitted even while its key is denied.
-  option: { name: 'id', change: 'claim', needsStore: true },
+  option: { name: 'id', checkFor: checkId, change: 'claim', needsStore: true },
   appliesTo: () => true,
   args: {
     id_life: number(idLifeOf),

@@ -9,7 +9,7 @@ import {
   UNFOUND_ID,
   type OverrideEntry,
   type OverrideRecord,
-} from '../../contract/overrides.js';
+} from './contract/records.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply, UsageReply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';

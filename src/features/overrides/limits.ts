@@ -1,4 +1,4 @@
-import type { OverrideEntry, OverrideRecord } from '../../contract/overrides.js';
+import type { OverrideEntry, OverrideRecord } from './contract/records.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 
 /** The limits of a key by its record of overrides, and by that of all keys. */

@@ -4,7 +4,7 @@ import {
   type EntryNote,
   type OverrideRecord,
   type RecordChange,
-} from '../../contract/overrides.js';
+} from './contract/records.js';
 import type { JournalEntry } from '../../stores/journal.js';
 
 /** The log entry of an override. @returns undefined for the removal of an override that did not exist */

@@ -1,4 +1,5 @@
-import { changeRecord, type OverrideRecord, type RecordChange } from '../../contract/overrides.js';
+import { changeRecord, OVERRIDE_TAG, type OverrideRecord, type RecordChange } from './contract/records.js';
+import type { KeptValue } from '../kept-values.js';
 import type { Clock, OverridePlace, OverrideStore, Subject } from '../../contract/store.js';
 import type { JournalEntry } from '../../stores/journal.js';
 import { escapeKey } from '../../stores/keys.js';
@@ -13,6 +14,12 @@ export class MemoryRecords {
   /** The record of a key, empty if there is none. */
   of(key: string): OverrideRecord {
     return this.#records.size === 0 ? '' : (this.#records.get(key)?.record ?? '');
+  }
+
+  /** The record of a key as a kept value, if the id is its tag. */
+  kept(key: string, id: string): KeptValue | undefined {
+    const record = id === OVERRIDE_TAG ? this.#records.get(key) : undefined;
+    return record && [record.until, record.record];
   }
 
   /** @returns the record before the change */

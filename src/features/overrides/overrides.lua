@@ -3,7 +3,7 @@
 -- A record is the value of a key beside the state. Each line is an entry, and the newest comes first. An entry begins with the start
 -- and the end (ms; 0: not yet known). Behind tabs follow '*' and the revision, if only clients can apply the change; then, per
 -- policy, the id and numbers: the limit, then the differing params (none if only the limit differs); last the change as JSON. See
--- contract/overrides.ts.
+-- contract/records.ts.
 --
 -- KEYS:  the keys of the script, the last of which are the records: in decisions per request one for each dimension of a policy, or the key
 --        that exists while there are overrides; in adjust.lua one per policy

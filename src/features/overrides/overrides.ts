@@ -1,4 +1,4 @@
-import { isAsConfigured, OVERRIDE_TAG, recordDimensions, recordIdOf } from '../../contract/overrides.js';
+import { isAsConfigured, OVERRIDE_TAG, recordDimensions, recordIdOf } from './contract/records.js';
 import type { UsageReply } from '../../contract/reply.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { Feature } from '../feature.js';

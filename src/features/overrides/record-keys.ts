@@ -1,5 +1,5 @@
 import type { OverridePlace } from '../../contract/store.js';
-import { OVERRIDE_TAG } from '../../contract/overrides.js';
+import { OVERRIDE_TAG } from './contract/records.js';
 import { ALL_KEYS, escapeName, ownerText, type KeyText } from '../../stores/keys.js';
 
 /** The owner text of an override: of a key, or of all keys of a limiter. */

@@ -1,9 +1,9 @@
 import { DOCS } from '../../common/errors.js';
 import { printable } from '../../common/printable.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { entryInForce, isDamaged, parseEntryNote, type OverrideEntry } from '../../contract/overrides.js';
+import { entryInForce, isDamaged, parseEntryNote, type OverrideEntry } from './contract/records.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { tenantDimension, tenantsOf, visiblePolicies } from '../../contract/shares.js';
+import { tenantDimension, tenantsOf, visiblePolicies } from '../shares/contract/shares.js';
 import { ALL_KEYS, escapeName, kindOfHash, parseOwnerText, type StateKey } from '../../stores/keys.js';
 import { plainWords } from '../../stores/store-error.js';
 import { overrideIndexKey, recordKey } from './record-keys.js';

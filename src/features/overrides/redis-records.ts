@@ -1,6 +1,6 @@
 import { DOCS } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
-import { MAX_ENTRIES_PER_RECORD, UNENDED_RECORD_MS, type RecordChange } from '../../contract/overrides.js';
+import { MAX_ENTRIES_PER_RECORD, UNENDED_RECORD_MS, type RecordChange } from './contract/records.js';
 import { malformedReply } from '../../contract/reply.js';
 import type { OverridePlace, OverrideStore, Subject } from '../../contract/store.js';
 import type { JournalEntry } from '../../stores/journal.js';

@@ -6,7 +6,7 @@ import {
   recordDimensions,
   recordIdOf,
   textOfDimension,
-} from '../../contract/overrides.js';
+} from './contract/records.js';
 import type { PolicySet, Query } from '../../contract/store.js';
 import type { Sender, SenderParts } from '../feature.js';
 import { overriddenKey } from './record-keys.js';

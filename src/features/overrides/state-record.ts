@@ -1,10 +1,5 @@
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import {
-  changeRecord,
-  OVERRIDE_TAG,
-  type OverrideRecord,
-  type RecordChange,
-} from '../../contract/overrides.js';
+import { changeRecord, OVERRIDE_TAG, type OverrideRecord, type RecordChange } from './contract/records.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { MaybePromise, OverridePlace, OverrideStore, PolicySet, Subject } from '../../contract/store.js';
 import { ownerTextOfAll } from './record-keys.js';
@@ -13,7 +8,7 @@ import { ownerTextOfAll } from './record-keys.js';
 type Entry = readonly [until: number, ...(string | number | object)[]];
 
 /** The record among the entries of a key's state, empty if there is none. */
-export function recordAmong(entries: ReadonlyMap<string, Entry>): OverrideRecord {
+export function recordAmong(entries: { get(id: string): Entry | undefined }): OverrideRecord {
   const record = entries.get(OVERRIDE_TAG)?.[1];
   return typeof record === 'string' ? record : record === undefined ? '' : JSON.stringify(record);
 }

@@ -1,5 +1,5 @@
-import { createHash, randomBytes } from 'node:crypto';
-import { SLOT_SHARES_KERNEL, SlotColumn } from '../../algorithms/index.js';
+import { randomBytes } from 'node:crypto';
+import { SlotColumn } from '../../algorithms/index.js';
 import { invalidOption } from '../../common/errors.js';
 import { lazy } from '../../common/lazy.js';
 import {
@@ -11,6 +11,7 @@ import {
 } from '../../contract/store.js';
 import type { Feature, Place } from '../feature.js';
 import { text } from '../layout.js';
+import { leaseTag } from '../shares/shares.js';
 
 /** Names the slots that a request takes, for the column that holds them. */
 export const slots: Feature = {
@@ -56,13 +57,4 @@ export function changeLease(
   for (const [i, column] of columns.entries())
     if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now)) held = false;
   return held;
-}
-
-/** The end of the names of a tenant's leases, by which stores count the slots of each tenant. Empty unless slots are shared. */
-export function leaseTag({ set, key }: Subject): string {
-  if (typeof key === 'string') return '';
-  const tenants = set.policies.find(({ kernel, by }) => kernel === SLOT_SHARES_KERNEL && by.includes('/'));
-  if (!tenants) return '';
-  const tenant = key[set.dimensions!.names.indexOf(tenants.by)]!;
-  return `.${createHash('sha256').update(tenant).digest('hex').slice(0, 16)}`;
 }

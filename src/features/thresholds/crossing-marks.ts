@@ -1,10 +1,15 @@
+import { THRESHOLD_TAG } from './crossings.js';
 import { fullQuotaOf } from './crossing-reports.js';
 import type { Place } from '../feature.js';
-import type { Mark } from './marks.js';
+
+/** The thresholds that were reported: the end of their window, then each in thousandths with the highest limit at which it was reported. */
+type Mark = readonly [until: number, ...levels: number[]];
 
 const NO_MARK: Mark = [0];
 
-export function forget({ part, marks }: Place): void {
+export function forget(place: Place): void {
+  const { part } = place;
+  const marks = place.kept(THRESHOLD_TAG);
   for (const { id, thresholds } of part.set.policies) if (thresholds) marks.write(id, NO_MARK);
 }
 
@@ -14,12 +19,8 @@ export function forget({ part, marks }: Place): void {
  * @param i the policy, whose column has the verdict after the charge
  * @param before the remaining units before the charge
  */
-export function cross(
-  { part, policies, columns, marks }: Place,
-  i: number,
-  before: number,
-  now: number,
-): void {
+export function cross(place: Place, i: number, before: number, now: number): void {
+  const { part, policies, columns } = place;
   const policy = policies[i]!;
   if (!policy.thresholds) return;
   const { remaining, reset } = columns[i]!;
@@ -28,7 +29,8 @@ export function cross(
   const isReached = (level: number, left: number): boolean => (limit - left) * 1000 >= level * limit;
   const reached = policy.thresholds.filter((level) => isReached(level, remaining));
   if (reached.length === 0) return;
-  const stored = marks.read(policy.id) ?? NO_MARK;
+  const marks = place.kept(THRESHOLD_TAG);
+  const stored = (marks.read(policy.id) as Mark | undefined) ?? NO_MARK;
   const [, ...levels] = stored[0] > now ? stored : NO_MARK;
   const limits = new Map<number, number>();
   for (let at = 0; at < levels.length; at += 2) limits.set(levels[at]!, levels[at + 1]!);
@@ -40,7 +42,7 @@ export function cross(
   for (const level of fresh) {
     limits.set(level, limit);
     const used = limit - remaining;
-    marks.crossings.push({ at: part.at[i]!, level, used, limit, resetAfterMs: reset });
+    place.events.push({ at: part.at[i]!, level, used, limit, resetAfterMs: reset });
   }
   marks.write(policy.id, [now + reset, ...[...limits].flat()]);
 }

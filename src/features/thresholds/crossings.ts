@@ -1,3 +1,4 @@
+import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Crossing } from './contract/crossing.js';
 import type { StreamOptions } from './contract/stream-options.js';
 import { ownerText } from '../../stores/keys.js';
@@ -6,6 +7,14 @@ import type { PolicySet, Subject } from '../../contract/store.js';
 /** The most crossings that a store keeps for readers, and the time for which it keeps them, ms. */
 export const MAX_CROSSINGS = 100_000;
 export const CROSSINGS_LIFE_MS = 30 * 86_400_000;
+
+/** The tag of the marks of reported thresholds, by the policy's id. */
+export const THRESHOLD_TAG = 'T1:';
+
+/** The tags of the marks of a policy. */
+export function marksOf({ id, thresholds }: CompiledPolicy): readonly string[] {
+  return thresholds ? [THRESHOLD_TAG + id] : [];
+}
 
 export function hasThresholds({ policies }: PolicySet): boolean {
   return policies.some(({ thresholds }) => thresholds !== undefined);

@@ -1,5 +1,4 @@
-import { THRESHOLD_TAG } from './marks.js';
-import { CROSSINGS_LIFE_MS, type CrossingSource, type ReadCrossing } from './crossings.js';
+import { CROSSINGS_LIFE_MS, type CrossingSource, type ReadCrossing, THRESHOLD_TAG } from './crossings.js';
 
 /** The key of the stream of crossings. It has no colon between the braces, so it is never a limiter's. */
 export function streamKey(prefix: string): string {

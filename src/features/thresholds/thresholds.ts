@@ -5,8 +5,7 @@ import type { Feature } from '../feature.js';
 import { list, text } from '../layout.js';
 import { cross, forget } from './crossing-marks.js';
 import { reportCrossings } from './crossing-reports.js';
-import { CROSSINGS_LIFE_MS, hasThresholds, MAX_CROSSINGS } from './crossings.js';
-import { marksOf } from './marks.js';
+import { CROSSINGS_LIFE_MS, hasThresholds, MAX_CROSSINGS, marksOf } from './crossings.js';
 import { streamKey } from './stream.js';
 
 /** Reports once when a charge reaches a fraction of a limit. */

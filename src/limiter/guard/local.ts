@@ -1,6 +1,6 @@
 import { compilePolicies, orUnlimited, policyWith } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
-import { visiblePolicies } from '../../contract/shares.js';
+import { visiblePolicies } from '../../features/shares/contract/shares.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import type { ChangeReply, Reply } from '../../contract/reply.js';
 import type {

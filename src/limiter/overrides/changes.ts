@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { HeadgateError, invalidOption, show } from '../../common/errors.js';
 import { checkShape } from '../../common/validate.js';
-import { CHANGEABLE, type PolicyChange } from '../../contract/change-policy.js';
+import { CHANGEABLE, type PolicyChange } from '../../features/overrides/contract/change-policy.js';
 import { isUnlimited, POLICY_FIELDS } from '../../contract/compile-policies.js';
-import { recordDimensions } from '../../contract/overrides.js';
+import { recordDimensions } from '../../features/overrides/contract/records.js';
 import { canonicalText } from '../../contract/policy-text.js';
-import { limitDimension, tenantsOf, visiblePolicies } from '../../contract/shares.js';
+import { limitDimension, tenantsOf, visiblePolicies } from '../../features/shares/contract/shares.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { Tiers } from '../tiers.js';

@@ -1,8 +1,8 @@
-import { limitDimension, visiblePolicies, withHidden } from '../../contract/shares.js';
+import { limitDimension, visiblePolicies, withHidden } from '../../features/shares/contract/shares.js';
 import { lazy } from '../../common/lazy.js';
 import { memo } from '../../common/memo.js';
 import type { Warn } from '../../common/warnings.js';
-import { changedPolicy, limitsOf, type PolicyChange } from '../../contract/change-policy.js';
+import { changedPolicy, limitsOf, type PolicyChange } from '../../features/overrides/contract/change-policy.js';
 import { withPolicies } from '../../contract/dimensions.js';
 import { show } from '../../common/errors.js';
 import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
@@ -17,7 +17,7 @@ import {
   type AppliedOverrides,
   type OverrideEntry,
   type OverrideRecord,
-} from '../../contract/overrides.js';
+} from '../../features/overrides/contract/records.js';
 import { policyWith } from '../../contract/compile-policies.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { perSet, type PolicySet, type Store } from '../../contract/store.js';

@@ -3,7 +3,7 @@ import { warnOfSeconds } from '../../common/duration.js';
 import { checkShape } from '../../common/validate.js';
 import type { Warn } from '../../common/warnings.js';
 import { checkNote, givenIn, type ChangeNoteOptions } from '../../contract/change-note.js';
-import { changedPolicy, limitsOf, type PolicyChange } from '../../contract/change-policy.js';
+import { changedPolicy, limitsOf, type PolicyChange } from '../../features/overrides/contract/change-policy.js';
 import { isOfOtherPolicies } from '../../features/overrides/key-limits.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { unknownDimension } from '../../contract/dimensions.js';
@@ -16,9 +16,9 @@ import {
   parseRecord,
   TIER_PREFIX,
   type OverrideRecord,
-} from '../../contract/overrides.js';
+} from '../../features/overrides/contract/records.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { limitDimension, tenantsOf } from '../../contract/shares.js';
+import { limitDimension, tenantsOf } from '../../features/shares/contract/shares.js';
 import type { OverridePlace, OverrideStore, PolicySet } from '../../contract/store.js';
 import type { Scope } from '../scope.js';
 import { newRevision, type ChangeChecks } from './changes.js';

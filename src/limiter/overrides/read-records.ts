@@ -1,4 +1,4 @@
-import { entryInForce, parseRecord, recordDimensions, textOfDimension } from '../../contract/overrides.js';
+import { entryInForce, parseRecord, recordDimensions, textOfDimension } from '../../features/overrides/contract/records.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { UsageReply } from '../../contract/reply.js';
 import type {

@@ -4,7 +4,7 @@ import { lazy } from '../../common/lazy.js';
 import { policyWith } from '../../contract/compile-policies.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Reply } from '../../contract/reply.js';
-import { tenantsOf } from '../../contract/shares.js';
+import { tenantsOf } from '../../features/shares/contract/shares.js';
 import type { PolicySet, Query } from '../../contract/store.js';
 import { originOf, variant } from '../../contract/variant.js';
 import { LINE_TAG } from '../../stores/keys.js';

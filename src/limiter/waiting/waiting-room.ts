@@ -22,7 +22,7 @@ import type { Link } from '../../common/list.js';
 import type { Timing } from '../../common/timing.js';
 import { costsOf } from '../../contract/costs.js';
 import { idsOf, joined } from '../../contract/dimension-sets.js';
-import { weightIn } from '../../contract/shares.js';
+import { weightIn } from '../../features/shares/contract/shares.js';
 import type { PolicySet } from '../../contract/store.js';
 import type { LimiterDecision } from '../decision.js';
 import type { WaitRequest } from '../request.js';
@@ -92,11 +92,11 @@ export class WaitingRoom {
    * `close`, or the store's error; in every case nothing stays charged
    */
   wait(request: WaitRequest, ids: readonly string[]): Promise<LimiterDecision> {
-    const { key, cost, set, weight, timeout, signal, isUnbounded } = request;
+    const { key, cost, set, fields, timeout, signal, isUnbounded } = request;
     if (signal?.aborted) return Promise.reject(abortedError(signal));
     const line = this.#lines.open(joined(ids));
     line.ids = ids;
-    line.weight = weight ?? weightIn(set);
+    line.weight = fields?.weight ?? weightIn(set);
     const gate = line.gate ?? this.#gateOf(line);
     const before = line.lastBefore(request.priority);
     const after = before ? before.after : line.first;

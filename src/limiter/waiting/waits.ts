@@ -1,3 +1,4 @@
+import { ASKING_OPTIONS, fieldsOf } from '../../features/features.js';
 import type { Decision } from '../../common/decision.js';
 import { exactMilliseconds, warnOfSeconds } from '../../common/duration.js';
 import type { HeadgateError } from '../../common/errors.js';
@@ -7,7 +8,6 @@ import { costAt, type Cost, type Costs } from '../../contract/costs.js';
 import { bothQueues, type Gauges, type KeyQueue } from '../../contract/gauges.js';
 import type { Key } from '../../contract/key.js';
 import { idsOf } from '../../contract/dimension-sets.js';
-import { checkWeight } from '../../contract/shares.js';
 import { isNothing, type PolicySet, type Subject } from '../../contract/store.js';
 import type { Decider } from '../decide.js';
 import { ofLimiter, type LimiterDecision } from '../decision.js';
@@ -114,17 +114,17 @@ export class Waits {
   #wait(key: Key, options: WaitOptions, own: OwnTerms): Promise<LimiterDecision> {
     try {
       const { isReported, isUnbounded, lostAt } = own;
-      checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority', 'weight']);
+      checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority', ...ASKING_OPTIONS]);
       checkSignal(options.signal);
       const { cost = 1, signal } = options;
       const priority = checkPriority(options.priority ?? 0);
       const timeout =
         options.timeout === undefined ? Infinity : exactMilliseconds('timeout', options.timeout);
       const set = this.#setup.tiers.of(options.tier);
-      const weight = options.weight === undefined ? undefined : checkWeight('weight', options.weight);
+      const fields = fieldsOf(options);
       // Only the calls of `limitFetch` are reported by themselves, and their charges are not returned.
       const waits = { timeout, signal, priority, isUnbounded, hopes: isReported, lostAt };
-      const request: WaitRequest = { ...requestOf(key, cost, set), unreported: 'all', weight, ...waits };
+      const request: WaitRequest = { ...requestOf(key, cost, set), unreported: 'all', fields, ...waits };
       return isReported ? this.waitBy(request) : this.#lineUp(request);
     } catch (thrown) {
       const error = thrown as Error;

@@ -1,6 +1,6 @@
 import type { CountedDecision } from '../../contract/announcement.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { tenantDimension } from '../../contract/shares.js';
+import { tenantDimension } from '../../features/shares/contract/shares.js';
 import { partTextOf, type KeyText } from '../keys.js';
 import { causeOf } from './denials.js';
 import { UseHistogram, type UsedKeys } from './use-histogram.js';

@@ -1,4 +1,4 @@
-import type { BanColumn } from '../../features/bans/ban-column.js';
+import type { BanColumn } from '../../features/bans/ban.js';
 import type { MemoryColumn } from '../../algorithms/index.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
@@ -8,7 +8,7 @@ import type { TableHistories } from '../../features/charge-history.js';
 import { limitsOf } from '../../features/overrides/key-limits.js';
 import type { IdPlace } from '../../features/ids/id-record.js';
 import type { RequestIds } from '../../features/ids/memory-ids.js';
-import type { AllMarks, Marks } from '../../features/thresholds/marks.js';
+import type { KeptValues } from '../../features/kept-values.js';
 import type { MemoryStoreOptions } from './options.js';
 import { WITHIN } from './page.js';
 import type { Selection } from './selections.js';
@@ -22,12 +22,15 @@ export interface View {
   readonly selection: Selection;
 }
 
+/** The parts of a store that its places have in common. */
+export interface StoreParts extends Pick<MemoryStoreOptions, 'onFull'>, Pick<Place, 'events'> {
+  readonly ids: RequestIds;
+}
+
 /** The place of the current question's key. A store reuses its places for each question, so that they keep no columns alive. */
 export class MemoryPlace implements Place {
   readonly #isAlone: boolean;
-  readonly #onFull: MemoryStoreOptions['onFull'];
-  readonly #marks: AllMarks;
-  readonly #ids: RequestIds;
+  readonly #parts: StoreParts;
   #view!: View;
   /** The row's number in the table. `row` is its number in its page. */
   #at = 0;
@@ -39,11 +42,9 @@ export class MemoryPlace implements Place {
   #key = '';
 
   /** @param isAlone whether the question has only this key */
-  constructor(isAlone: boolean, onFull: MemoryStoreOptions['onFull'], marks: AllMarks, ids: RequestIds) {
+  constructor(isAlone: boolean, parts: StoreParts) {
     this.#isAlone = isAlone;
-    this.#marks = marks;
-    this.#ids = ids;
-    this.#onFull = onFull;
+    this.#parts = parts;
   }
 
   find(view: View, keys: Keys, now: number): void {
@@ -80,13 +81,17 @@ export class MemoryPlace implements Place {
     return this.#view.table.histories;
   }
 
-  get marks(): Marks {
-    const { scope, set } = this.part;
-    return this.#marks.of(`${scope} ${set.name}`, this.#key, this.#view.selection.usedAt);
+  get events(): Place['events'] {
+    return this.#parts.events;
+  }
+
+  kept(tag: string): KeptValues {
+    const { table, selection } = this.#view;
+    return table.values.of(tag, this.#key, selection.usedAt);
   }
 
   idOf(subject: Subject, id: string): IdPlace {
-    return this.#ids.place(subject, id, this.#view.selection.usedAt);
+    return this.#parts.ids.place(subject, id, this.#view.selection.usedAt);
   }
 
   create(now: number, byHand: boolean): void {
@@ -102,7 +107,7 @@ export class MemoryPlace implements Place {
 
   full(now: number): number {
     // If all policies are shadows, no request may be denied.
-    const denies = this.#onFull === 'deny' && this.part.set.policies.some(({ shadow }) => !shadow);
+    const denies = this.#parts.onFull === 'deny' && this.part.set.policies.some(({ shadow }) => !shadow);
     return denies ? this.#view.table.roomIn(now) : 0;
   }
 

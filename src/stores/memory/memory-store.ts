@@ -10,10 +10,9 @@ import { passOn } from '../../features/thresholds/crossing-reports.js';
 import type { CrossingList } from '../../features/thresholds/crossings.js';
 import { ONE_UNIT } from '../../contract/costs.js';
 import { featuresOf } from '../../features/features.js';
-import { AllMarks } from '../../features/thresholds/marks.js';
 import { MemoryRecords, overridesIn } from '../../features/overrides/memory-records.js';
 import { RequestIds } from '../../features/ids/memory-ids.js';
-import { MemoryPlace, type View } from './memory-place.js';
+import { MemoryPlace, type StoreParts, type View } from './memory-place.js';
 import type { MemoryStore, MemoryStoreOptions } from './options.js';
 import type { ChangeReply, Reply } from '../../contract/reply.js';
 import {
@@ -48,11 +47,9 @@ interface MemorySettings {
 export class Memory extends PlaceOperations implements MemoryStore {
   readonly embedded = true;
   readonly remembersIds = true;
-  readonly #ids: RequestIds;
-  readonly #marks: AllMarks;
+  readonly #parts: StoreParts;
   readonly #clock: Clock;
   readonly #maxKeys: number;
-  readonly #onFull: MemoryStoreOptions['onFull'];
   /** The tables by dimension and limiter name, so that no dimension takes room from another. */
   readonly #tables = new Map<string, MemoryTable>();
   /** The places of questions about one key, two keys, and so on, by their number. */
@@ -82,9 +79,7 @@ export class Memory extends PlaceOperations implements MemoryStore {
     // `Date.now` is looked up at each decision, so that fake timers work.
     this.#clock = clock ?? (() => Date.now());
     this.#maxKeys = maxKeys;
-    this.#ids = new RequestIds(maxKeys);
-    this.#marks = new AllMarks(maxKeys);
-    this.#onFull = onFull;
+    this.#parts = { onFull, ids: new RequestIds(maxKeys), events: [] };
     this.#warn = warn;
   }
 
@@ -143,7 +138,7 @@ export class Memory extends PlaceOperations implements MemoryStore {
   lookAt(scope: string, key: string, set: PolicySet): Reply {
     const now = this.#clock();
     const [part] = setsByDimension(set);
-    const place = new MemoryPlace(true, this.#onFull, this.#marks, this.#ids);
+    const place = new MemoryPlace(true, this.#parts);
     place.find(this.#makeView({ ...part!, scope }), key, now);
     const query = lookOf({ set, key }, ONE_UNIT);
     return decide([place], query, now, this.step(now));
@@ -171,9 +166,7 @@ export class Memory extends PlaceOperations implements MemoryStore {
     return perSet((set) => {
       const views = setsByDimension(set).map((part) => this.#makeView(part));
       const isAlone = views.length === 1;
-      const places = (this.#places[views.length] ??= views.map(
-        () => new MemoryPlace(isAlone, this.#onFull, this.#marks, this.#ids),
-      ));
+      const places = (this.#places[views.length] ??= views.map(() => new MemoryPlace(isAlone, this.#parts)));
       return { views, places };
     });
   }
@@ -214,7 +207,7 @@ export class Memory extends PlaceOperations implements MemoryStore {
   decide(query: Query): Reply {
     const now = this.#clock();
     const reply = decide(this.places(query, now), query, now, this.step(now));
-    if (reply.ban < 0 || this.#marks.crossings.length > 0) this.#report(query, reply, now);
+    if (reply.ban < 0 || this.#parts.events.length > 0) this.#report(query, reply, now);
     return reply;
   }
 
@@ -228,21 +221,20 @@ export class Memory extends PlaceOperations implements MemoryStore {
       (charged.step <= this.#cleared || charged.step > this.#lastStep);
     const made = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
     const reply = adjust(this.places(change, now), made, now, this.step(now));
-    if (this.#marks.crossings.length > 0) this.#report(change, reply, now);
+    if (this.#parts.events.length > 0) this.#report(change, reply, now);
     return reply;
   }
 
-  /** Reports a ban by denials, and crossings. A method of its own, because V8 allocates a closure's context at each entry of a method. */
+  /** Reports a ban by denials, and events. A method of its own, because V8 allocates a closure's context at each entry of a method. */
   #report(subject: Subject, reply: Reply, now: number): void {
     if (reply.ban < 0) this.struck(subject, reply, now);
-    passOn(this.#marks.crossings, subject, this.stream, this.#clock());
+    passOn(this.#parts.events, subject, this.stream, this.#clock());
   }
 
   clear(): void {
     this.#cleared = this.step(this.#clock());
     this.#tables.clear();
-    this.#ids.clear();
-    this.#marks.clear();
+    this.#parts.ids.clear();
     this.recordsOfAll.clear();
     this.log.clear();
     this.#dataOf = this.#freshData();

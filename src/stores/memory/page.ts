@@ -1,4 +1,4 @@
-import { BanColumn } from '../../features/bans/ban-column.js';
+import { BanColumn } from '../../features/bans/ban.js';
 import type { MemoryColumn } from '../../algorithms/index.js';
 import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
 import type { Freed } from './selections.js';

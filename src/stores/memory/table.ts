@@ -4,8 +4,9 @@ import type { Warn } from '../../common/warnings.js';
 import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { MemoryPage, PAGE_BITS, WITHIN } from './page.js';
 import { isOfShares, type StateSummary } from '../state/saved-state.js';
+import { TableValues } from '../../features/kept-values.js';
 import { MemoryRecords } from '../../features/overrides/memory-records.js';
-import { RANK_BY_HAND } from '../../features/bans/ban-column.js';
+import { RANK_BY_HAND } from '../../features/bans/ban.js';
 import { banSummary } from '../../features/bans/saved-ban.js';
 import { TableHistories } from '../../features/charge-history.js';
 import { Selections, type Selection } from './selections.js';
@@ -22,7 +23,7 @@ const MAX_LOOKS_FOR_BAN = 4096;
 /** The fewest texts of keys of which those without a row are forgotten. */
 const MIN_NAMES_PER_PRUNING = 1000;
 
-const NO_STATE: Omit<StateSummary, 'record'> = {
+const NO_STATE: Omit<StateSummary, 'kept'> = {
   ...banSummary([]),
   ...{ policies: new Map(), tenants: new Map() },
 };
@@ -42,6 +43,7 @@ export class MemoryTable {
   readonly #selections: Selections;
   readonly histories = new TableHistories();
   readonly records = new MemoryRecords();
+  readonly values: TableValues;
   /** The moment from which denials are counted in seconds, in the middle of the range of 32 bits. */
   readonly #epoch: number;
   #size = 0;
@@ -59,11 +61,11 @@ export class MemoryTable {
   /** The last search, because the same key often comes again. */
   #lastKey: string | undefined;
   #lastRow = 0;
-
   readonly #warn: Warn;
 
   constructor(maxKeys: number, now: number, warn: Warn) {
     this.#maxKeys = maxKeys;
+    this.values = new TableValues(maxKeys);
     this.#warn = warn;
     this.#selections = new Selections(warn);
     this.#epoch = now - 2 ** 31 * 1000;
@@ -91,8 +93,8 @@ export class MemoryTable {
   /** The state of a key, as `summaryOf` shows stored state. Undefined if the key has no row. */
   stateOf(key: string): StateSummary | undefined {
     const row = this.find(key, 0);
-    const record = this.records.of(key);
-    if (row === 0) return record === '' ? undefined : { ...NO_STATE, record };
+    const kept = { get: (id: string) => this.records.kept(key, id) ?? this.values.find(key, id) };
+    if (row === 0) return this.records.of(key) === '' ? undefined : { ...NO_STATE, kept };
     const page = this.pageOf(row);
     const policies = new Map<string, number>();
     const tenants = new Map<string, Saved>();
@@ -102,7 +104,7 @@ export class MemoryTable {
       if (until > 0) policies.set(policy.id, until);
       if (until > 0 && isOfShares(policy.id)) tenants.set(policy.id, column!.save(row & WITHIN));
     }
-    return { ...banSummary(page.bans.save(row & WITHIN)), policies, tenants, record };
+    return { ...banSummary(page.bans.save(row & WITHIN)), policies, tenants, kept };
   }
 
   /** The number of times that there was no room for a new key. */

@@ -1,8 +1,9 @@
+import { hasBan } from '../../features/bans/ban-operations.js';
 import { inBackground } from '../../common/background.js';
 import { DOCS, HeadgateError, withoutPage } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import { costAt, costsOfPart } from '../../contract/costs.js';
-import { limitDimension } from '../../contract/shares.js';
+import { limitDimension } from '../../features/shares/contract/shares.js';
 import {
   changeOf,
   chargedByAll,
@@ -21,6 +22,7 @@ import {
 } from '../../contract/reply.js';
 import {
   holdsSlots,
+  lookOf,
   newCall,
   type ChargeChange,
   type LeaseChange,
@@ -30,7 +32,7 @@ import {
 } from '../../contract/store.js';
 import { refusal } from '../../contract/together.js';
 import { countsAttempts } from '../../features/attempts/attempts.js';
-import { bansByDenials, hasBan } from '../../features/bans/ban-steps.js';
+import { bansByDenials } from '../../features/bans/ban-waits.js';
 import { releaseOf } from '../../features/slots/slots.js';
 import { coded, hasDoneNothing } from '../store-error.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
@@ -144,7 +146,7 @@ export class AcrossSlots implements ByOneKey {
   /** The answer with the verdicts of all parts, after a denial, which has charged nothing. */
   async #denied(query: Query, denied: number, denial: Reply, calls: PartCalls): Promise<Reply> {
     const parts = setsByDimension(query.set);
-    const look = { ...query, peek: true, lease: '' };
+    const look = lookOf(query, query);
     const looks = parts.map(async (part, i) => (i === denied ? denial : this.#decide(look, part, calls)));
     try {
       const replies = await Promise.all(looks);

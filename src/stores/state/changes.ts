@@ -6,7 +6,7 @@ import { columnsOf, look, noteDenial, verdictsOf } from './evaluate.js';
 import type { Place } from '../../features/feature.js';
 import { changeLease } from '../../features/slots/slots.js';
 import type { History } from '../../features/charge-history.js';
-import { adjustShares } from './shares.js';
+import { adjustShares } from '../../features/shares/place-shares.js';
 
 export function adjust(
   places: readonly Place[],

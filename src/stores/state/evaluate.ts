@@ -4,10 +4,10 @@ import type { CompiledPolicy } from '../../contract/policy.js';
 import { replyWith, unanswered, type Reply, type UsageReply } from '../../contract/reply.js';
 import type { PolicySet, Query, Subject } from '../../contract/store.js';
 import { addVerdict, admits, nextWait, soleVerdict } from '../../contract/verdicts.js';
-import { sharedOf } from '../../contract/shares.js';
+import { sharedOf } from '../../features/shares/contract/shares.js';
 import { featuresOf, kindOf } from '../../features/features.js';
 import type { Feature, Place } from '../../features/feature.js';
-import { Shares } from './shares.js';
+import { Shares } from '../../features/shares/place-shares.js';
 
 /**
  * The store's answer to `decide`. Either all policies of all places are charged, or none is. The steps are those of `steps.lua`: look,

@@ -1,5 +1,5 @@
 import { setsByDimension } from '../../contract/dimension-sets.js';
-import type { RecordChange } from '../../contract/overrides.js';
+import type { RecordChange } from '../../features/overrides/contract/records.js';
 import { loggedChange } from '../../features/overrides/log-entry.js';
 import {
   changeAmong,
@@ -25,7 +25,7 @@ export abstract class States extends PlaceOperations implements OverrideStates {
   readonly #records: readonly KeyRecord[];
   /** The changes to log, by the index of their record. */
   #logs: LoggedChange[][] | undefined;
-  readonly #crossings = new StateCrossings();
+  readonly #events = new StateCrossings();
   /** The time of the change, ms since the epoch. */
   readonly now: number;
 
@@ -43,13 +43,13 @@ export abstract class States extends PlaceOperations implements OverrideStates {
   decide(query: Query): Reply {
     const reply = decide(this.places(query), query, this.now, this.step());
     if (reply.ban < 0) this.struck(query, reply, this.now);
-    return this.#crossings.addedTo(reply, query, this.now);
+    return this.#events.addedTo(reply, query, this.now);
   }
 
   /** Like `Store.adjust`. */
   adjust(change: ChargeChange): ChangeReply {
     const reply = adjust(this.places(change), change, this.now, this.step());
-    return this.#crossings.addedTo(reply, change, this.now);
+    return this.#events.addedTo(reply, change, this.now);
   }
 
   /** Like `OverrideStore.read`, for the key of a dimension. */
@@ -79,7 +79,7 @@ export abstract class States extends PlaceOperations implements OverrideStates {
     return this.#records.map((record, i) => {
       const log = this.#logs?.[i];
       const saved = record.save();
-      return this.#crossings.addedToChange(log ? { ...saved, log } : saved, i);
+      return this.#events.addedToChange(log ? { ...saved, log } : saved, i);
     });
   }
 
@@ -95,13 +95,13 @@ export abstract class States extends PlaceOperations implements OverrideStates {
       throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
     // The state of an id follows the states of the keys.
     const id = this.#records[parts.length];
-    return parts.map((part, i) => new RecordPlace(this.#records[i]!, part, this.#crossings, id));
+    return parts.map((part, i) => new RecordPlace(this.#records[i]!, part, this.#events, id));
   }
 
   /** @internal */
   protected placesBeside(i: number, { set }: Subject): Place[] {
     const record = this.#records[i]!;
-    return setsByDimension(set).map((part) => new RecordPlace(record, part, this.#crossings));
+    return setsByDimension(set).map((part) => new RecordPlace(record, part, this.#events));
   }
 
   /** @internal All keys get the same step, because a charge to all of them is returned by a single step. */

@@ -1,8 +1,9 @@
+import { bannedChange, struckChange, hasBan, setBan } from '../../features/bans/ban-operations.js';
+import { forgottenBy } from '../../features/bans/bans.js';
 import { NO_NOTE, type ChangeNote } from '../../contract/change-note.js';
 import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
 import type { Reply, UsageReply } from '../../contract/reply.js';
 import type { LeaseChange, Subject } from '../../contract/store.js';
-import { bannedChange, forgottenBy, hasBan, setBan, struckChange } from '../../features/bans/ban-steps.js';
 import type { Place } from '../../features/feature.js';
 import { resetChange, type JournalEntry } from '../journal.js';
 import { ownerText } from '../keys.js';

@@ -1,6 +1,6 @@
 import type { MemoryColumn } from '../../algorithms/index.js';
 import type { DimensionSet } from '../../contract/dimension-sets.js';
-import type { BanColumn } from '../../features/bans/ban-column.js';
+import type { BanColumn } from '../../features/bans/ban.js';
 import type { Feature, Place } from '../../features/feature.js';
 import { featuresOf } from '../../features/features.js';
 import { idAmong, type IdPlace } from '../../features/ids/id-record.js';
@@ -8,7 +8,7 @@ import { limitsOf } from '../../features/overrides/key-limits.js';
 import { recordAmong } from '../../features/overrides/state-record.js';
 import type { Histories } from '../../features/charge-history.js';
 import type { StateCrossings } from '../../features/thresholds/crossing-reports.js';
-import { marksAmong, type Marks } from '../../features/thresholds/marks.js';
+import { valuesAmong, type KeptValues } from '../../features/kept-values.js';
 import type { KeyRecord } from './key-record.js';
 
 /** The place of a key whose state is a record. A class, because an object with these functions would be made anew for each decision. */
@@ -21,11 +21,11 @@ export class RecordPlace implements Place {
   /** Each key has row 1 from the start, so nothing is left to create. */
   readonly row = 1;
   readonly #record: KeyRecord;
-  readonly #crossings: StateCrossings;
+  readonly #events: StateCrossings;
   readonly #id: KeyRecord | undefined;
 
-  /** @param crossings receives those of the question @param id the state of the request's id */
-  constructor(record: KeyRecord, part: DimensionSet, crossings: StateCrossings, id?: KeyRecord) {
+  /** @param events receives those of the question @param id the state of the request's id */
+  constructor(record: KeyRecord, part: DimensionSet, events: StateCrossings, id?: KeyRecord) {
     const { set } = part;
     const limits = set.overrides && limitsOf(set, recordAmong(record.entries), record.now);
     record.ban.use(set.ban);
@@ -37,7 +37,7 @@ export class RecordPlace implements Place {
     for (const policy of set.policies) columns.push(record.column(policy));
     this.columns = columns;
     this.#record = record;
-    this.#crossings = crossings;
+    this.#events = events;
     this.#id = id;
   }
 
@@ -49,8 +49,12 @@ export class RecordPlace implements Place {
     return this.#record;
   }
 
-  get marks(): Marks {
-    return marksAmong(this.#record.entries, this.#crossings.current);
+  get events(): Place['events'] {
+    return this.#events.current;
+  }
+
+  kept(tag: string): KeptValues {
+    return valuesAmong(this.#record.entries, tag);
   }
 
   idOf(): IdPlace {

@@ -1,7 +1,7 @@
 import type { Saved } from '../../algorithms/index.js';
 import { shares } from '../../algorithms/shares/shares.js';
 import { banSummary, type BanSummary } from '../../features/bans/saved-ban.js';
-import { recordAmong } from '../../features/overrides/state-record.js';
+import type { KeptValue } from '../../features/kept-values.js';
 import { isOfFeature } from '../../features/features.js';
 import { isLine } from '../keys.js';
 
@@ -32,8 +32,8 @@ export interface StateSummary extends BanSummary {
   readonly policies: ReadonlyMap<string, number>;
   /** The states of a tenant in shared limits, by the id of their hidden policy, as `SharesColumn` saves them. */
   readonly tenants: ReadonlyMap<string, Saved>;
-  /** The record of the key's overrides. */
-  readonly record: string;
+  /** The values of features, by their tag and id. */
+  readonly kept: { get(id: string): KeptValue | undefined };
 }
 
 /** Reads the bytes of a key's state without its policies. */
@@ -43,7 +43,7 @@ export function summaryOf(bytes: Uint8Array | undefined): StateSummary {
     ...banSummary(ban),
     policies: new Map(states.flatMap(([id, [until]]) => (isPolicy(id) ? [[id, until]] : []))),
     tenants: new Map(states.flatMap(([id, [, ...saved]]) => (isOfShares(id) ? [[id, saved] as const] : []))),
-    record: recordAmong(new Map(states)),
+    kept: new Map(states),
   };
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { HeadgateError } from '../../common/errors.js';
 import { setsByDimension, type DimensionSet } from '../../contract/dimension-sets.js';
-import { idText } from '../../features/ids/request-ids.js';
+import { idText } from '../../features/ids/id-rules.js';
 import type { Subject } from '../../contract/store.js';
 import { factOf } from '../../contract/variant.js';
 import { ID_TAG } from '../../features/ids/id-record.js';

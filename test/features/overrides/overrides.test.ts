@@ -10,7 +10,7 @@ import {
   type Limiter,
 } from 'headgate';
 import { rateLimit } from 'headgate/express';
-import { changeRecord } from '../../../src/contract/overrides.js';
+import { changeRecord } from '../../../src/features/overrides/contract/records.js';
 import { limiterOn, stores, TestClock } from '../../support/stores.js';
 
 const HOUR = 3_600_000;

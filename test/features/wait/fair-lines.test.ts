@@ -43,13 +43,15 @@ function setup(create: CreateStore, options: CreateLimiterOptions, hasPeers = fa
   const wait = (tenant: string, { cost = 1, timeout = Infinity, weight = 1, priority = 0 } = {}) => {
     const key = keyOf(tenant);
     const ids = idsOf(subjectOf(limiter.set, key, []));
-    return room.wait(waitRequest(key, limiter.set, { cost, timeout, weight, priority }), ids).then(
-      (decision) => {
-        turns.push({ tenant, at: timing.now(), outcome: 'admitted' });
-        return decision;
-      },
-      (error: HeadgateError) => void turns.push({ tenant, at: timing.now(), outcome: error.code }),
-    );
+    return room
+      .wait(waitRequest(key, limiter.set, { cost, timeout, fields: { weight }, priority }), ids)
+      .then(
+        (decision) => {
+          turns.push({ tenant, at: timing.now(), outcome: 'admitted' });
+          return decision;
+        },
+        (error: HeadgateError) => void turns.push({ tenant, at: timing.now(), outcome: error.code }),
+      );
   };
   /** Advances the time. The store answers each question before the next timer fires. */
   const pass = (ms: number) =>

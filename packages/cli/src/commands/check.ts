@@ -5,7 +5,7 @@ import { count, many, printable, table, type Table } from '../format.js';
 import { writeAnswer, type Io } from '../io.js';
 import { lossMessage } from '../loss.js';
 import { timeoutOf, withState } from '../open.js';
-import { withinLimit } from '../time-limit.js';
+import { withinLimit } from '../within-limit.js';
 import { clock, zoneOf } from '../times.js';
 
 export function register(program: CliCommand, io: Io): void {

@@ -1,6 +1,6 @@
 import { createConnection, isIP } from 'node:net';
 import { usageError } from '../errors.js';
-import { withinLimit } from '../time-limit.js';
+import { withinLimit } from '../within-limit.js';
 
 export interface Address {
   readonly host: string;

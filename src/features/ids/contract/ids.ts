@@ -1,5 +1,15 @@
 import type { Verdicts } from '../../../contract/verdicts.js';
 
+export interface IdOption {
+  /**
+   * The request's id, 1 to 255 characters. A repetition, from any process, gets the decision of the
+   * charged request again (`repeated: true`), and charges nothing, at most `repeats` times. Verify an id that a client sends, because a client
+   * could send different requests with one id: see https://github.com/headgate/headgate/blob/main/docs/request-ids.md. A denied request
+   * charges nothing, so its id can be tried again. Ids of different keys are different. Needs a limiter without concurrency policies.
+   */
+  id?: string | undefined;
+}
+
 export interface IdRules {
   /** The time for which ids are remembered, ms. */
   readonly idsFor?: number | undefined;

@@ -1,4 +1,4 @@
-import type { OverrideRecord, RecordChange } from '../../../contract/overrides.js';
+import type { OverrideRecord, RecordChange } from './records.js';
 import type { MaybePromise, PolicySet, Subject } from '../../../contract/policy-set.js';
 
 /** The key, or all keys, that an override is for. */

@@ -1,5 +1,5 @@
 import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from '../../fingerprint.js';
-import { isBannedAlike } from '../../../features/bans/ban-steps.js';
+import { isBannedAlike } from '../../../features/bans/ban-waits.js';
 import type { Reply } from '../../../contract/reply.js';
 import {
   addVerdict,

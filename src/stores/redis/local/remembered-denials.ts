@@ -1,5 +1,5 @@
+import { hasBan } from '../../../features/bans/ban-operations.js';
 import { afterAttempts, countsAttempts } from '../../../features/attempts/attempts.js';
-import { hasBan } from '../../../features/bans/ban-steps.js';
 import { featuresOf } from '../../../features/features.js';
 import { escapeKey } from '../../keys.js';
 import { DeniedKeys, type Denial } from './denied-keys.js';

@@ -1,8 +1,8 @@
+import { hasBan } from '../../../features/bans/ban-operations.js';
 import { oncePer } from '../../../common/lazy.js';
 import { clearTimeout, performance, setTimeout } from '../../../common/real-time.js';
 import { setsByDimension, type DimensionSet } from '../../../contract/dimension-sets.js';
 import type { Keys, PolicySet, Subject } from '../../../contract/store.js';
-import { hasBan } from '../../../features/bans/ban-steps.js';
 import type { Commands } from '../clients/commands.js';
 import { Connections } from './connections.js';
 import { HotKey, type Keeping } from './hot-key.js';

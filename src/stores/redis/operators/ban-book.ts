@@ -1,7 +1,7 @@
+import { bannedChange, struckChange } from '../../../features/bans/ban-operations.js';
 import { DOCS } from '../../../common/errors.js';
 import { DEFAULT_DIMENSION } from '../../../contract/key.js';
 import { warnOnce } from '../../../common/warnings.js';
-import { bannedChange, struckChange } from '../../../features/bans/ban-steps.js';
 import { BestEffort } from './best-effort.js';
 import type { Commands } from '../clients/commands.js';
 import { escapeName, ownerText, type KeyText } from '../../keys.js';

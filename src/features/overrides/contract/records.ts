@@ -3,11 +3,11 @@
 // - An entry is a change with a time: the beginning and end of its force, and the limits for each policy.
 // - A record is the stored list of a key's entries, the newest first.
 // - A client change is a change that a store cannot apply, such as another tier. The caller applies the change, and a revision identifies it.
-import { memo } from '../common/memo.js';
-import { MAX_UNITS } from '../common/validate.js';
-import type { Params, Rates } from '../algorithms/index.js';
-import type { ChangeNoteOptions } from './change-note.js';
-import type { CompiledPolicy } from './policy.js';
+import { memo } from '../../../common/memo.js';
+import { MAX_UNITS } from '../../../common/validate.js';
+import type { Params, Rates } from '../../../algorithms/index.js';
+import type { ChangeNoteOptions } from '../../../contract/change-note.js';
+import type { CompiledPolicy } from '../../../contract/policy.js';
 
 /**
  * The stored text of a key's overrides, next to the key's state: a line per entry, the newest first. An entry begins with its start and end

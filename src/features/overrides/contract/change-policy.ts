@@ -1,7 +1,9 @@
-import { exactMilliseconds, type Duration } from '../common/duration.js';
-import { invalidOption } from '../common/errors.js';
-import { compilePolicies, parsePolicy, POLICY_FIELDS } from './compile-policies.js';
-import type { CompiledPolicy, Policy } from './policy.js';
+import type { PolicySet } from '../../../contract/store.js';
+import { variant } from '../../../contract/variant.js';
+import { exactMilliseconds, type Duration } from '../../../common/duration.js';
+import { invalidOption } from '../../../common/errors.js';
+import { compilePolicies, parsePolicy, POLICY_FIELDS, policyWith } from '../../../contract/compile-policies.js';
+import type { CompiledPolicy, Policy } from '../../../contract/policy.js';
 
 /** Some fields of a policy; the others stay as configured. A configured `burst` changes in proportion to the limit. */
 export interface PolicyChange {
@@ -85,4 +87,23 @@ export function limitsOf(policy: CompiledPolicy, to: CompiledPolicy): readonly n
 function maxDelayOf({ source }: CompiledPolicy): number {
   const { maxDelay = 0 } = source as PolicyChange;
   return exactMilliseconds('maxDelay', maxDelay, { least: 0 });
+}
+
+/** A set with the limits of an override, as a reply contains them. */
+export const limitedSet = (set: PolicySet, limits: readonly number[]): PolicySet => {
+  const change = () => ({ policies: set.policies.map((policy, i) => limitedTo(policy, limits[i]!)) });
+  return variant(set, 'limits', change, limits.join(' '));
+};
+
+/** A policy with the limit of an override, for readers of a decision. */
+function limitedTo(policy: CompiledPolicy, limit: number): CompiledPolicy {
+  const { drains, aheadMs } = policy.traits;
+  if (limit === policy.limit && !drains) return policy;
+  const { traits } = changedPolicy(policy, { limit });
+  if (!drains) return policyWith(policy, { limit, traits });
+  // A waiting request gets a turn as far ahead as before.
+  const ahead = aheadMs === undefined ? undefined : traits.reserving?.(aheadMs).traits;
+  // An override may set another burst, which is not part of a reply. The time of a unit follows from the limit.
+  const nextUnitMs = (_: number, resetMs: number): number => Math.min(resetMs, policy.window / limit);
+  return policyWith(policy, { limit, traits: { ...traits, ...ahead, nextUnitMs } });
 }

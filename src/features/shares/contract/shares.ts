@@ -1,3 +1,4 @@
+import { checkInteger } from '../../../common/validate.js';
 import {
   algorithms,
   POLICY_TABLE,
@@ -5,14 +6,13 @@ import {
   SLOT_SHARES_KERNEL,
   traitsOf,
   type Policy,
-} from '../algorithms/index.js';
-import { invalidOption, show } from '../common/errors.js';
-import { checkInteger } from '../common/validate.js';
-import { checkDimension } from './key.js';
-import type { CompiledPolicy } from './policy.js';
-import type { PolicySet } from './store.js';
-import { refusal } from './together.js';
-import { factOf, variant } from './variant.js';
+} from '../../../algorithms/index.js';
+import { invalidOption, show } from '../../../common/errors.js';
+import { checkDimension } from '../../../contract/key.js';
+import type { CompiledPolicy } from '../../../contract/policy.js';
+import type { PolicySet } from '../../../contract/store.js';
+import { refusal } from '../../../contract/together.js';
+import { factOf, variant } from '../../../contract/variant.js';
 
 /** The dimension of the tenants of a shared limit. Its keys are in the slot of the limit's key. No user's dimension has a slash. */
 export function tenantDimension(by: string, share: string): string {

@@ -8,12 +8,12 @@ import type { SharesColumn } from '../../algorithms/shares/shares.js';
 import { resetOfPool, Sharing, type SharesParams } from '../../algorithms/shares/sharing.js';
 import { costAt } from '../../contract/costs.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { sharedOf, type SharedPolicy } from '../../contract/shares.js';
+import { sharedOf, type SharedPolicy } from './contract/shares.js';
 import type { ChargeChange, Query } from '../../contract/store.js';
 import { admits, NEVER, nextWait } from '../../contract/verdicts.js';
 import type { MemoryColumn } from '../../algorithms/index.js';
-import type { Place } from '../../features/feature.js';
-import { leaseTag } from '../../features/slots/slots.js';
+import type { Place } from '../feature.js';
+import { leaseTag } from './shares.js';
 
 /** A policy of a set with its state. */
 class Spot {
