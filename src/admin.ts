@@ -17,7 +17,7 @@ export type { KeyViewOptions } from './admin/key.js';
 export type { OtherDenial } from './admin/denied-now.js';
 export type { TenantsOptions, TenantView } from './admin/tenants.js';
 export { CHANGE_ACTIONS, type ImportedKey, type LoggedChange, type LogOptions } from './admin/log.js';
-export { idOfKey, kindOfHash, type Hash, type Whose, type WhoseKey } from './admin/owners.js';
+export { identityOf, kindOfHash, type Hash, type Whose, type WhoseKey } from './admin/owners.js';
 export {
   dimensionsOfPolicies,
   silentMs,

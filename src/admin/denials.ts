@@ -5,7 +5,7 @@ import { checkKeyOptions, type Context, type NameFilter } from './context.js';
 import type { KeyDenials } from '../stores/counts/denials.js';
 import { key } from './key.js';
 import type { KeyView } from './key-view.js';
-import { countedOwner, idOfKey } from './owners.js';
+import { countedOwner, identityOf } from './owners.js';
 import type { KeyOptions } from './typed-keys.js';
 
 /** Options of `denials`. */
@@ -53,7 +53,7 @@ export async function denials(
   const views = await key(context, given, others);
   if (!counts) return [];
   const since = (await state.now()) - span;
-  const places = new Map(views.map((view) => [idOfKey(view), view]));
+  const places = new Map(views.map((view) => [identityOf(view), view]));
   const whose = [...places.values()];
   const records = await counts.denials(whose.map((view) => countedOwner(view, counts.text)));
   return whose

@@ -1,7 +1,7 @@
 import { lastChangeIn } from '../features/overrides/contract/records.js';
 import type { CountedKey } from '../stores/counts/traffic-counts.js';
 import { parseOwnerText } from '../stores/keys.js';
-import { countedOwner, idOfKey, whoseOf, whoseState, type Whose } from './owners.js';
+import { countedOwner, identityOf, whoseOf, whoseState, type Whose } from './owners.js';
 import { dimensionsIn, type Published } from './published.js';
 import type { RecentCounts, State } from './state.js';
 
@@ -120,13 +120,13 @@ export class DeniedNow {
         for (const [text, counts] of own.flatMap(({ keys }) => Object.entries(keys))) {
           const owner = parseOwnerText(`x:${text}`);
           if (!owner) continue;
-          const id = idOfKey(whoseState({ ...owner, name, text }));
+          const id = identityOf(whoseState({ ...owner, name, text }));
           const seen = { from, at, counts };
           if (!byKey.get(id)?.push(seen)) byKey.set(id, [seen]);
         }
       }
     this.#seen.set(limiter, byKey);
-    return byKey.get(idOfKey(whose)) ?? [];
+    return byKey.get(identityOf(whose)) ?? [];
   }
 }
 

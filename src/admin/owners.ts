@@ -60,7 +60,7 @@ export interface WhoseKey extends Whose {
 }
 
 /** The identity of a key of a limiter, by its parts. */
-export const idOfKey = ({ name, dimension = DEFAULT_DIMENSION, key, within }: Whose): string =>
+export const identityOf = ({ name, dimension = DEFAULT_DIMENSION, key, within }: Whose): string =>
   JSON.stringify([name, dimension, key, within]);
 
 export function whoseState({ name, key, by, slot }: Owner): WhoseKey {

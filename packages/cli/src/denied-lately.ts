@@ -1,4 +1,4 @@
-import { type Admin, factJson, idOfKey, type KeyRates, type KeyVerdictFind } from 'headgate/admin';
+import { type Admin, factJson, identityOf, type KeyRates, type KeyVerdictFind } from 'headgate/admin';
 import { printable, table, type Table } from './format.js';
 import { write, writeJsonLine, type Io } from './io.js';
 import { causeText, showKey } from './keys.js';
@@ -21,7 +21,7 @@ export class DeniedLately {
   readonly #keys: Map<string, DeniedKey>;
 
   private constructor(keys: readonly DeniedKey[]) {
-    this.#keys = new Map(keys.map((each) => [idOfKey(each), each]));
+    this.#keys = new Map(keys.map((each) => [identityOf(each), each]));
   }
 
   static async read(admin: Admin, name: string | undefined, io: Io): Promise<DeniedLately> {
@@ -37,7 +37,7 @@ export class DeniedLately {
 
   /** Leaves out a key that the list has. */
   omit(find: KeyVerdictFind): void {
-    if (find.kind === 'banned' || find.kind === 'limited') this.#keys.delete(idOfKey(find));
+    if (find.kind === 'banned' || find.kind === 'limited') this.#keys.delete(identityOf(find));
   }
 
   async write(io: Io): Promise<void> {

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { idOfKey, lacksSlots, type Admin, type KeyView, type LoggedChange } from 'headgate/admin';
+import { identityOf, lacksSlots, type Admin, type KeyView, type LoggedChange } from 'headgate/admin';
 import { Answers } from './answers.js';
 import { BanOrigins, isOfKey } from './ban-origins.js';
 import { changeRow } from './change-row.js';
@@ -79,7 +79,7 @@ export class KeyQuestions {
       ({ bannedForMs, bannedBy, banReason }) => bannedForMs > 0 && bannedBy === null && banReason === null,
     );
     const found = await this.#origins.of(open.map((view) => ({ ...view, by: null, reason: null })));
-    const origins = new Map(open.map((view, i) => [idOfKey(view), found[i]]));
+    const origins = new Map(open.map((view, i) => [identityOf(view), found[i]]));
     const settled = await settledTiers(views, logged, {
       log: this.#admin.log,
       denialsIn: (place) => this.#admin.denials(key, { ...place, signal }),
@@ -92,7 +92,7 @@ export class KeyQuestions {
         policies: view.policies.map((each) => ({ ...each, key: this.#show(each.key) })),
       }),
       lacksSlots: view.reason !== 'banned' && lacksSlots(view.policies),
-      ...(origins.has(idOfKey(view)) && { banOrigin: origins.get(idOfKey(view)) }),
+      ...(origins.has(identityOf(view)) && { banOrigin: origins.get(identityOf(view)) }),
     }));
     // The visitor typed this key, so it is not hidden here, while the key of a shared limit, a network and other keys of an import are.
     const typed = new Set<unknown>([key, ...views.map((view) => view.key)]);

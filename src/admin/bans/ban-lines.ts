@@ -4,7 +4,7 @@ import { NOTE_LENGTHS } from '../../contract/change-note.js';
 import { checkDimension } from '../../contract/key.js';
 import type { BannedKey } from './ban-finds.js';
 import type { ImportedBan } from './import-bans.js';
-import type { BanOrigin } from './newest-origins.js';
+import type { BanOrigin } from './ban-origin-search.js';
 import { factJson, textIn, textOrHashIn, type Json } from '../lines.js';
 import type { Hash } from '../owners.js';
 import { typedKey, wrongArgument, type KeyOptions } from '../typed-keys.js';

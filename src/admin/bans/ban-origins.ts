@@ -3,7 +3,7 @@ import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Context } from '../context.js';
 import { loggedText } from '../logged-keys.js';
 import type { WhoseKey } from '../owners.js';
-import { NewestOrigins, type BanOrigin } from './newest-origins.js';
+import { NewestOrigins, type BanOrigin } from './ban-origin-search.js';
 
 /** Options of `banOrigins`. */
 export interface BanOriginsOptions {

@@ -8,7 +8,7 @@ import { wake } from '../../limiter/waiting/wake-ups.js';
 import type { JournalEntry, ListedChange } from '../../stores/journal.js';
 import { whoseState, type FoundKey, type Owner } from '../owners.js';
 import { hashOnly } from '../typed-keys.js';
-import { NewestOrigins } from './newest-origins.js';
+import { NewestOrigins } from './ban-origin-search.js';
 
 interface BanState extends Strikes {
   /** The remaining time of the ban, ms, or 0 if the key is not banned. */

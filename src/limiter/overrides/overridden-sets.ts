@@ -2,7 +2,11 @@ import { limitDimension, visiblePolicies, withHidden } from '../../features/shar
 import { lazy } from '../../common/lazy.js';
 import { memo } from '../../common/memo.js';
 import type { Warn } from '../../common/warnings.js';
-import { changedPolicy, limitsOf, type PolicyChange } from '../../features/overrides/contract/change-policy.js';
+import {
+  changedPolicy,
+  limitsOf,
+  type PolicyChange,
+} from '../../features/overrides/contract/change-policy.js';
 import { withPolicies } from '../../contract/dimensions.js';
 import { show } from '../../common/errors.js';
 import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';

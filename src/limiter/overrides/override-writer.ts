@@ -3,7 +3,11 @@ import { warnOfSeconds } from '../../common/duration.js';
 import { checkShape } from '../../common/validate.js';
 import type { Warn } from '../../common/warnings.js';
 import { checkNote, givenIn, type ChangeNoteOptions } from '../../contract/change-note.js';
-import { changedPolicy, limitsOf, type PolicyChange } from '../../features/overrides/contract/change-policy.js';
+import {
+  changedPolicy,
+  limitsOf,
+  type PolicyChange,
+} from '../../features/overrides/contract/change-policy.js';
 import { isOfOtherPolicies } from '../../features/overrides/key-limits.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { unknownDimension } from '../../contract/dimensions.js';

@@ -2,7 +2,11 @@ import { exactMilliseconds, type Duration } from '../../common/duration.js';
 import { invalidOption } from '../../common/errors.js';
 import type { ChangeNoteOptions } from '../../contract/change-note.js';
 import type { PolicyChange } from '../../features/overrides/contract/change-policy.js';
-import { parseEntryNote, UNENDED_RECORD_MS, type OverrideEntry } from '../../features/overrides/contract/records.js';
+import {
+  parseEntryNote,
+  UNENDED_RECORD_MS,
+  type OverrideEntry,
+} from '../../features/overrides/contract/records.js';
 
 /**
  * The limits of an override: for a limiter with one policy, a policy as text (`'1000/1m'`) or some of its fields (`{ limit: 1000 }`); for

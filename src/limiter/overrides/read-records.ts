@@ -1,4 +1,9 @@
-import { entryInForce, parseRecord, recordDimensions, textOfDimension } from '../../features/overrides/contract/records.js';
+import {
+  entryInForce,
+  parseRecord,
+  recordDimensions,
+  textOfDimension,
+} from '../../features/overrides/contract/records.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { UsageReply } from '../../contract/reply.js';
 import type {

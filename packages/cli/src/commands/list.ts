@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import {
   type Admin,
   factJson,
-  idOfKey,
+  identityOf,
   type KeySearch,
   type KeysOptions,
   type KeyVerdictFind,
@@ -261,10 +261,10 @@ function text(name: string, finds: readonly KeyVerdictFind[], look: Look): strin
 /** The facts without limits that end before the ban of the same key. */
 function withoutRepetitions(finds: readonly KeyVerdictFind[]): KeyVerdictFind[] {
   const bans = new Map(
-    finds.flatMap((find) => (find.kind === 'banned' ? [[idOfKey(find), find.bannedForMs] as const] : [])),
+    finds.flatMap((find) => (find.kind === 'banned' ? [[identityOf(find), find.bannedForMs] as const] : [])),
   );
   return finds.filter(
-    (find) => find.kind !== 'limited' || (find.retryAfterMs ?? Infinity) > (bans.get(idOfKey(find)) ?? 0),
+    (find) => find.kind !== 'limited' || (find.retryAfterMs ?? Infinity) > (bans.get(identityOf(find)) ?? 0),
   );
 }
 

@@ -2,7 +2,12 @@ import type { PolicySet } from '../../../contract/store.js';
 import { variant } from '../../../contract/variant.js';
 import { exactMilliseconds, type Duration } from '../../../common/duration.js';
 import { invalidOption } from '../../../common/errors.js';
-import { compilePolicies, parsePolicy, POLICY_FIELDS, policyWith } from '../../../contract/compile-policies.js';
+import {
+  compilePolicies,
+  parsePolicy,
+  POLICY_FIELDS,
+  policyWith,
+} from '../../../contract/compile-policies.js';
 import type { CompiledPolicy, Policy } from '../../../contract/policy.js';
 
 /** Some fields of a policy; the others stay as configured. A configured `burst` changes in proportion to the limit. */

@@ -3,7 +3,7 @@ import { escapeScope } from '../../stores/keys.js';
 import type { JournalEntry, ListedChange } from '../../stores/journal.js';
 import { importedIn, isInNetwork, networkIn } from '../entry-keys.js';
 import { nextTurn } from '../next-turn.js';
-import { idOfKey, whoseOf, type WhoseKey } from '../owners.js';
+import { identityOf, whoseOf, type WhoseKey } from '../owners.js';
 import { Undos } from '../undos.js';
 
 /** The newest change in the log that banned a key, with the operator and the reason. */
@@ -44,12 +44,12 @@ export class NewestOrigins {
 
   /** @param takesKeyless whether an import whose keys the log does not have counts as one of all keys of its limiter */
   constructor(wanted: readonly WantedBan[], takesKeyless: boolean) {
-    this.#open = new Map(wanted.map((ban) => [idOf(ban), ban]));
+    this.#open = new Map(wanted.map((ban) => [identityOfBan(ban), ban]));
     this.#takesKeyless = takesKeyless;
   }
 
   of(ban: WantedBan): BanOrigin | null {
-    return this.#found.get(idOf(ban)) ?? null;
+    return this.#found.get(identityOfBan(ban)) ?? null;
   }
 
   /** Reads a log, the newest change first, until the origins of all bans are known. @param most the most changes to read */
@@ -89,7 +89,7 @@ export class NewestOrigins {
     const found = this.#open.get(who);
     if (found) return found;
     const whose = who.includes('}') && whoseOf(who, undefined);
-    if (whose) return this.#open.get(idOfKey(whose));
+    if (whose) return this.#open.get(identityOf(whose));
     return who.includes(':%#') ? this.#open.get(who.replace(/^[^:]*:(?=%#)/, '')) : undefined;
   }
 
@@ -110,13 +110,13 @@ export class NewestOrigins {
 
   #find(ban: WantedBan | undefined, origin: BanOrigin | null): void {
     if (!ban) return;
-    this.#open.delete(idOf(ban));
-    this.#found.set(idOf(ban), origin);
+    this.#open.delete(identityOfBan(ban));
+    this.#found.set(identityOfBan(ban), origin);
   }
 }
 
 /** The owner text; or the parts of a key within another one, because a list of bans does not have its owner text. */
-const idOf = (ban: WantedBan): string => (ban.within === undefined ? ban.text : idOfKey(ban));
+const identityOfBan = (ban: WantedBan): string => (ban.within === undefined ? ban.text : identityOf(ban));
 
 /** Whether a ban is one of the limiter of a logged change, and not of a key within another one, which neither networks nor imports have. */
 const isOfLimiter = ({ name, within }: WantedBan, who: string): boolean =>
