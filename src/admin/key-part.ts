@@ -8,7 +8,7 @@ import type { FoundKey, Owner, State } from './state.js';
 export interface KeyQuestion {
   readonly state: State;
   readonly published: Published;
-  /** The limiter's limits, and the limiter. Undefined if they are unknown. */
+  /** The limiter's limits, and the limiter. Undefined if unknown. */
   readonly limits: Limits | undefined;
   readonly limiter: Limiter | undefined;
   /** The key by which the limiter counts, by its dimension. */

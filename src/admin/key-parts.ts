@@ -5,7 +5,7 @@ import { overridePart, type KeyOverride } from './overrides/override-views.js';
 /** The fields of features in the views of keys. */
 export interface KeyFields extends KeyBan, KeyOverride {}
 
-/** The parts of features in the views of keys, in the order of their fields. */
+/** The parts of features in the views of keys, in the order of the fields. */
 const KEY_PARTS: readonly KeyPart<Partial<KeyFields>>[] = [banPart, overridePart];
 
 const merged = (fields: readonly Partial<KeyFields>[]) => Object.assign({}, ...fields) as KeyFields;
@@ -15,7 +15,7 @@ export function absentFields(): KeyFields {
   return merged(KEY_PARTS.map(({ absent }) => absent));
 }
 
-/** The answers of all features to a question, and their fields. */
+/** The answers of all features to a question, and the fields. */
 export async function partsOf(
   question: KeyQuestion,
 ): Promise<{ fields: KeyFields; answers: readonly PartAnswer<object>[] }> {

@@ -59,7 +59,7 @@ export interface WhoseKey extends Whose {
   readonly key: string | Hash;
 }
 
-/** The identity of a key of a limiter, by its parts. */
+/** The identity of a key of a limiter, by the parts. */
 export const identityOf = ({ name, dimension = DEFAULT_DIMENSION, key, within }: Whose): string =>
   JSON.stringify([name, dimension, key, within]);
 

@@ -102,7 +102,7 @@ function parsed(texts: readonly string[]): Policy[] | undefined {
   }
 }
 
-/** Each policy of configurations and their tiers, or `undefined` for one of a newer version. */
+/** Each policy of configurations and tiers, or `undefined` for one of a newer version. */
 const eachIn = (configurations: readonly Configuration[]): (Policy[] | undefined)[] =>
   configurations
     .flatMap(({ policies, tiers = {} }) => [...policies, ...Object.values(tiers).flat()])
@@ -112,7 +112,7 @@ const eachIn = (configurations: readonly Configuration[]): (Policy[] | undefined
 export const policiesIn = (configurations: readonly Configuration[]): Policy[] =>
   eachIn(configurations).flatMap((each) => each ?? []);
 
-/** The dimensions by which policies count. Undefined if they depend on the request, or a newer version has published some. */
+/** The dimensions by which policies count. Undefined if policies depend on the request, or a newer version has published some. */
 export function dimensionsOfPolicies(
   configurations: readonly Configuration[],
 ): ReadonlySet<string> | undefined {

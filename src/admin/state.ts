@@ -123,7 +123,7 @@ export interface State {
   look(set: PolicySet, owners: readonly Owner[]): Promise<(Reply | Error)[]>;
   /** The remaining time of each state, ms: `null` without an end, `undefined` if there is no such state. */
   lives(found: readonly FoundKey[]): Promise<(number | null | undefined)[]>;
-  /** The texts that features keep beside keys, by their tag and id. Undefined if there is none. */
+  /** The texts that features keep beside keys, by tag and id. Undefined if there is none. */
   values(found: readonly FoundKey[]): Promise<(string | undefined)[]>;
   /** Forgets the charges of a state whose policy is not known. Absent if the store cannot do that. */
   forget?(found: FoundKey): Promise<void>;

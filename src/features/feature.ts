@@ -169,7 +169,7 @@ export interface RequestOption {
   /** Its name in the options of `consume`, and in the query to the store. */
   readonly name: keyof RequestFields;
   /**
-   * Whether `peek`, `acquire` and `wait` take it, too. Otherwise only a request with the option has the feature, and a request that charges
+   * Whether `peek`, `acquire` and `wait` take the option, too. Otherwise only a request with the option has the feature, and a request that charges
    * nothing is asked without it.
    */
   readonly isForAll?: boolean;

@@ -21,7 +21,7 @@ export function valuesAmong(entries: Map<string, KeptValue>, tag: string): KeptV
 /** The values beside a table of a memory store. Beyond a number of values of a tag, the oldest are forgotten. */
 export class TableValues {
   readonly #most: number;
-  /** The values by their tag, then by id and key. */
+  /** The values by tag, then by id and key. */
   readonly #byTag = new Map<string, Map<string, KeptValue>>();
 
   constructor(most: number) {
@@ -43,7 +43,7 @@ export class TableValues {
     };
   }
 
-  /** The value of a key by its tag and id. */
+  /** The value of a key by tag and id. */
   find(key: string, id: string): KeptValue | undefined {
     for (const [tag, values] of this.#byTag)
       if (id.startsWith(tag)) return values.get(stateName(id.slice(tag.length), key));

@@ -27,13 +27,13 @@ const OF_BANS: readonly JournalEntry['action'][] = ['ban', 'unban', 'import'];
 
 const UNKNOWN: BanOrigin = { action: 'import', from: 'unknown', by: null, reason: null };
 
-/** The keys of imports that are compared before other requests have their turn. Each change counts as several. */
+/** The keys of imports that are compared before other requests have a turn. Each change counts as several. */
 const STEP = 20_000;
 const KEYS_OF_CHANGE = 50;
 
 /**
  * Finds the newest change of each ban in a log. Changes that were undone do not count, and neither do undos, which restore the ban before.
- * Owner texts are compared without parsing them, because imports can have very many.
+ * Owner texts are compared without parsing, because imports can have very many.
  */
 export class NewestOrigins {
   /** The bans whose origin is not known yet. */
@@ -115,7 +115,7 @@ export class NewestOrigins {
   }
 }
 
-/** The owner text; or the parts of a key within another one, because a list of bans does not have its owner text. */
+/** The owner text; or the parts of a key within another one, because a list of bans lacks the owner text. */
 const identityOfBan = (ban: WantedBan): string => (ban.within === undefined ? ban.text : identityOf(ban));
 
 /** Whether a ban is one of the limiter of a logged change, and not of a key within another one, which neither networks nor imports have. */

@@ -9,7 +9,7 @@ import { FIELD_TABLE } from '../fields.js';
 import type { SharesParams, SharesState } from './sharing.js';
 import { slidingWindow } from '../sliding-window.js';
 
-/** Keeps the states of pools, or of tenants. The decision needs both, and `features/shares/place-shares.ts` makes it. */
+/** Keeps the states of pools, or of tenants. `features/shares/place-shares.ts` decides by both. */
 export class SharesColumn extends MemoryColumn<SharesParams> {
   readonly #states: (SharesState | undefined)[];
   readonly #p: SharesParams;

@@ -5,7 +5,7 @@ import { lookOf, type PolicySet, type Store, type Subject } from '../../contract
 import { variant } from '../../contract/variant.js';
 import { countOf, nextWait, remainingOf, waitOf } from '../../contract/verdicts.js';
 
-/** Whether denials ban keys, so the store must see each of them. */
+/** Whether denials ban keys, so the store must see each denial. */
 export function bansByDenials({ ban }: PolicySet): boolean {
   return ban !== undefined && ban.after > 0;
 }

@@ -8,7 +8,7 @@ export interface KeyLimits {
   /** The entry in force by the key's own record. Undefined if there is none. */
   readonly entry: OverrideEntry | undefined;
   readonly policies: readonly CompiledPolicy[];
-  /** The limit of each of these policies. Undefined if there is no record, so that they are as configured. */
+  /** The limit of each of these policies. Undefined without a record: as configured. */
   readonly changed?: readonly number[] | undefined;
   /** Whether the policies include the change of the entry that a store cannot apply. If not, the caller must apply the change first. */
   readonly isKnown: boolean;

@@ -16,7 +16,7 @@ export class MemoryRecords {
     return this.#records.size === 0 ? '' : (this.#records.get(key)?.record ?? '');
   }
 
-  /** The record of a key as a kept value, if the id is its tag. */
+  /** The record of a key as a kept value, if the id is the tag of records. */
   kept(key: string, id: string): KeptValue | undefined {
     const record = id === OVERRIDE_TAG ? this.#records.get(key) : undefined;
     return record && [record.until, record.record];

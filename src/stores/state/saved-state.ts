@@ -32,7 +32,7 @@ export interface StateSummary extends BanSummary {
   readonly policies: ReadonlyMap<string, number>;
   /** The states of a tenant in shared limits, by the id of their hidden policy, as `SharesColumn` saves them. */
   readonly tenants: ReadonlyMap<string, Saved>;
-  /** The values of features, by their tag and id. */
+  /** The values of features, by tag and id. */
   readonly kept: { get(id: string): KeptValue | undefined };
 }
 
