@@ -120,11 +120,24 @@ function methodList(methods: readonly Member[]): string {
   return items.join('\n');
 }
 
-/** The interfaces of options, with the methods that take them. */
+/** The members that features add to a type of the core, by its name in `src/contract/features.ts`. */
+function membersOfFeatures(parts: string): Member[] {
+  const text = readFileSync(`${root}src/contract/features.ts`, 'utf8');
+  const types = new RegExp(`export type ${parts} = ([\\w &]+);`).exec(text)?.[1];
+  if (types === undefined) throw new Error(`src/contract/features.ts has no type ${parts}.`);
+  return types.split(' & ').flatMap((type) => {
+    const path = new RegExp(`import type \\{[^}]*\\b${type}\\b[^}]*\\} from '\\.\\./(.*)\\.js'`).exec(
+      text,
+    )?.[1];
+    return membersOf(`src/${path}.ts`, type);
+  });
+}
+
+/** The interfaces of options, with the methods that take them, and the types of the features' options. */
 const OPTIONS = [
-  ['`consume`, `peek`, `acquire`, `wait`', 'src/limiter/options.ts', 'ConsumeOptions'],
+  ['`consume`, `peek`, `acquire`, `wait`', 'src/limiter/options.ts', 'ConsumeOptions', 'AskingOptions'],
   ['the same and `refund`, `reset`, `usage`', 'src/limiter/options.ts', 'TierOption'],
-  ['`consume`', 'src/limiter/options.ts', 'RequestOptions'],
+  ['`consume`', 'src/limiter/options.ts', 'RequestOptions', 'ChargingOptions'],
   ['`wait`', 'src/limiter/options.ts', 'WaitOptions'],
   ['`hold`', 'src/limiter/options.ts', 'HoldOptions'],
   ['`override`, `overrideAll`', 'src/limiter/overrides/override.ts', 'OverrideNote'],
@@ -172,7 +185,7 @@ ${methodList(methods)}
 
 ## Options of the methods
 
-${OPTIONS.map(([of, path, type]) => `Of ${of}:\n\n${listOf(membersOf(path, type))}`).join('\n\n')}
+${OPTIONS.map(([of, path, type, parts]) => `Of ${of}:\n\n${listOf([...membersOf(path, type), ...(parts ? membersOfFeatures(parts) : [])])}`).join('\n\n')}
 
 The change of a limiter with several policies names them: \`override(key, { minute: '1000/1m', day: false })\`.
 
