@@ -15,7 +15,7 @@ const LIMITS = {
   'headgate/web': [`export { rateLimit } from './web.js';`, 99],
   'headgate/web and headgate/upstash': [
     `export { rateLimit } from './web.js'; export { redisStore, upstashRedis } from './upstash.js';`,
-    159,
+    160,
   ],
 } as const;
 
