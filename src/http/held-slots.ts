@@ -76,7 +76,8 @@ class Renewal {
     if (asked > this.#until) return this.stop();
     this.#isRenewing = true;
     try {
-      const held = (await this.#decision.renew()) || (this.#mayHaveEnded() ? await this.#decision.hold() : undefined);
+      const held =
+        (await this.#decision.renew()) || (this.#mayHaveEnded() ? await this.#decision.hold() : undefined);
       // An operator has reset the key.
       if (held === undefined) return this.stop();
       if (held) this.#heldAt = asked;

@@ -93,7 +93,9 @@ export class ProcessSlots {
 
   #hold(change: LeaseChange): void {
     const { lease, set, key } = change;
-    const units = Math.max(...set.policies.map(({ traits }, i) => (traits.holdsSlots ? costAt(change, i) : 0)));
+    const units = Math.max(
+      ...set.policies.map(({ traits }, i) => (traits.holdsSlots ? costAt(change, i) : 0)),
+    );
     const now = this.#clock();
     const { since } = this.#leases.get(lease) ?? { since: now };
     this.#leases.set(lease, { set, key, units, since, until: now + longestLease(set, () => true) });
