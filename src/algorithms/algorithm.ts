@@ -166,6 +166,8 @@ export abstract class SlotColumn<P = Params> extends MemoryColumn<P> {
   abstract release(row: number, p: P, lease: string, now: number): boolean;
   /** Holds the slots of a lease for another full lease from now. @returns false if the lease has ended */
   abstract renew(row: number, p: P, lease: string, now: number): boolean;
+  /** Renews the slots of a lease. If the lease has ended, takes the slots again, even beyond the limit. @returns false if no slots were taken */
+  abstract hold(row: number, p: P, lease: string, now: number, units: number): boolean;
 }
 
 /**

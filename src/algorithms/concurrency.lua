@@ -4,7 +4,7 @@
 --          minus the units of all leases, including ended ones.
 -- Params:  limit, lease (ms)
 -- Returns: look: wait, remaining, reset, held, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
---          release and renew: 1 if the lease was still held, else 0 (or nil, error)
+--          release, renew and hold: 1 if the lease is or was held, else 0 (or nil, error)
 
 --- section look
 
@@ -130,4 +130,12 @@ local function concurrency_renew(key, p, id, units, now)
   return held, err
 end
 
-headgate_kernel('concurrency', { release = concurrency_release, renew = concurrency_renew })
+-- Renews the slots of a lease. If the lease has ended, takes the slots again, even beyond the limit.
+local function concurrency_hold(key, p, id, units, now)
+  local held, err = concurrency_renew(key, p, id, units, now)
+  if held ~= 0 or units == 0 then return held, err end
+  concurrency_commit(key, p, units, now, concurrency_read(key, p, now, true), nil, nil, id)
+  return 1
+end
+
+headgate_kernel('concurrency', { release = concurrency_release, renew = concurrency_renew, hold = concurrency_hold })

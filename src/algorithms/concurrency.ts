@@ -141,6 +141,15 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     return true;
   }
 
+  hold(row: number, p: ConcurrencyParams, id: string, now: number, units: number): boolean {
+    if (this.renew(row, p, id, now)) return true;
+    if (units === 0) return false;
+    this.lease = id;
+    // `renew` has read the held units.
+    this.commit(row, p, units, now);
+    return true;
+  }
+
   until(row: number): number {
     return this.#leases[row]?.last?.value.stop ?? 0;
   }

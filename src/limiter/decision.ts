@@ -175,6 +175,11 @@ class OwnDecision implements DecisionFields {
     return (await this.#charge()?.slots.renew()) ?? false;
   }
 
+  /** @internal Like `renew`, but takes slots whose lease has ended again, even beyond the limit. */
+  async hold(): Promise<boolean> {
+    return (await this.#charge()?.slots.hold()) ?? false;
+  }
+
   cancel(): Promise<void> {
     return all([this.refund(), this.release()]);
   }

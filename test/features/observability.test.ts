@@ -403,6 +403,12 @@ describe('headgate/opentelemetry', () => {
     expect(slots.size).to.equal(0);
     slots.renew('b', limiter.set);
     expect(slots.size).to.equal(0);
+    // Slots whose lease has ended are taken again.
+    const change = { set: limiter.set, key: 'k', cost: 2, lease: 'b', degraded: undefined } as const;
+    await slots.change({ lease: () => true }, { ...change, action: 'hold' });
+    expect(slots.size).to.equal(2);
+    slots.release('b');
+    expect(slots.size).to.equal(0);
     // No reader reads the gauge here.
     for (let i = 0; i < 5000; i++) {
       now += 1000;

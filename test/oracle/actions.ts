@@ -1,6 +1,7 @@
 // The steps of a trace as calls of the real limiter, as predictions of the model, and as text.
 import type { Decision, Limiter } from 'headgate';
 import type { FeatureName } from '../../src/contract/together.js';
+import { ofLimiter } from '../../src/limiter/decision.js';
 import type { DrawnLimiter, Place, Step } from './draw.js';
 import type { Handle } from './model/handle.js';
 import type { LimiterModel } from './model/limiter.js';
@@ -20,7 +21,7 @@ export interface Both {
   /** The features that the trace has used. */
   readonly used: Set<FeatureName>;
   readonly events: Event[];
-  readonly decisions: { real: Decision; handle: Handle; name: string }[];
+  readonly decisions: { real: Decision; handle: Handle; name: string; isReleased?: boolean }[];
 }
 
 export interface Action {
@@ -113,14 +114,15 @@ export function actionOf(both: Both, step: Step, now: number, variable: string):
     case 'refund':
     case 'cancel':
     case 'release':
-    case 'renew': {
+    case 'renew':
+    case 'hold': {
       const made = decisions[decisions.length - 1 - (step.pick % Math.max(1, Math.min(decisions.length, 8)))];
       if (!made) return undefined;
       const { handle } = made;
       if (drawn.refunds && (step.kind === 'settle' || step.kind === 'refund' || step.kind === 'cancel'))
         return undefined;
       const units = step.kind === 'settle' ? cost : 0;
-      const isSlot = step.kind === 'release' || step.kind === 'renew';
+      const isSlot = step.kind === 'release' || step.kind === 'renew' || step.kind === 'hold';
       if (isSlot && !handle.parts.some(({ policy }) => policy.algorithm === 'concurrency')) return undefined;
       return {
         uses: isSlot ? [] : [step.kind],
@@ -130,9 +132,14 @@ export function actionOf(both: Both, step: Step, now: number, variable: string):
             : isSlot
               ? `console.log(await ${made.name}.${step.kind}());`
               : `await ${made.name}.${step.kind}();`,
-        real: () => (step.kind === 'settle' ? made.real.settle(cost) : made.real[step.kind as 'refund']()),
+        real: () => {
+          if (step.kind === 'settle') return made.real.settle(cost);
+          return step.kind === 'hold' ? ofLimiter(made.real).hold() : made.real[step.kind as 'refund']();
+        },
         model: () => {
           if (step.kind === 'renew') return handle.renew(now);
+          if (step.kind === 'hold') return made.isReleased !== true && handle.hold(now);
+          if (step.kind === 'release' || step.kind === 'cancel') made.isReleased = true;
           const caller = { who: made, isRepetition: made.real.repeated, reported: both.events };
           if (step.kind !== 'release') model.settle(handle, caller, units, now);
           if (step.kind === 'release') return handle.release(now);

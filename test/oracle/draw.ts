@@ -46,6 +46,7 @@ export interface Step {
     | 'refund'
     | 'release'
     | 'renew'
+    | 'hold'
     | 'cancel'
     | 'giveBack'
     | 'reset'
@@ -290,7 +291,7 @@ const step = (row: Row): fc.Arbitrary<Step> => {
         5,
         filtered(row, { settle: 'settle', refund: 'refund', giveBack: 'refund', cancel: 'cancel' }),
       ),
-      ...weighted(2, filtered(row, { release: 'concurrency', renew: 'concurrency' })),
+      ...weighted(2, filtered(row, { release: 'concurrency', renew: 'concurrency', hold: 'concurrency' })),
       ...weighted(3, filtered(row, { ban: 'bans by hand', unban: 'bans by hand' })),
       ...weighted(1, filtered(row, { reset: 'reset' })),
       ...weighted(3, hasOverrides ? ['override', 'override', 'remove', 'overrideOf'] : []),

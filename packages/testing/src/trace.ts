@@ -46,7 +46,7 @@ export type TraceAction =
       /** The method to call. */
       readonly do: 'lease';
       /** The action on the slots. */
-      readonly action: 'release' | 'renew';
+      readonly action: 'release' | 'renew' | 'hold';
       /** The index of the earlier charge with the units. */
       readonly of: number;
     }
@@ -134,7 +134,7 @@ const actions: fc.Arbitrary<TraceAction> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
-      ...{ do: fc.constant('lease' as const), action: pick(['release', 'renew'] as const), of: past },
+      ...{ do: fc.constant('lease' as const), action: pick(['release', 'renew', 'hold'] as const), of: past },
     }),
   },
   fc.constant({ do: 'reset' as const }),

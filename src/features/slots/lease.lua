@@ -1,9 +1,9 @@
--- Releases or renews the concurrency slots of one admission.
+-- Releases, renews or holds the concurrency slots of one admission.
 --
 -- KEYS:  one per policy with slots
--- ARGV:  deadline (see common.lua), 'release' or 'renew', lease, the policies and their params (see policies.lua); per policy the
---        units of the lease
--- Reply: 1 if the lease still held every slot, else 0
+-- ARGV:  deadline (see common.lua), 'release', 'renew' or 'hold', lease, the policies and their params (see policies.lua); per policy
+--        the units of the lease
+-- Reply: 1 if the lease held every slot, or with 'hold' now holds every slot, else 0
 
 --- include common
 --- include common.write

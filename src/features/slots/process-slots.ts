@@ -67,10 +67,11 @@ export class ProcessSlots {
     if (this.#leases.size >= this.#look) this.#dropEnded();
   }
 
-  /** Releases or renews slots in a store, too. @returns false if they were no longer held */
+  /** Changes slots in a store, too. @returns false if they were no longer held */
   async change(store: Pick<Store, 'lease'>, change: LeaseChange): Promise<boolean> {
     if (change.action === 'release') this.release(change.lease);
-    else this.renew(change.lease, change.set);
+    else if (change.action === 'renew') this.renew(change.lease, change.set);
+    else this.#hold(change);
     return store.lease(change);
   }
 
@@ -88,6 +89,16 @@ export class ProcessSlots {
     const now = this.#clock();
     // An ended lease is not renewed, even if still kept here.
     if (known && known.until > now) known.until = Math.max(known.until, now + longestLease(set, () => true));
+  }
+
+  #hold(change: LeaseChange): void {
+    const { lease, set, key } = change;
+    const units = Math.max(
+      ...set.policies.map(({ traits }, i) => (traits.holdsSlots ? costAt(change, i) : 0)),
+    );
+    const now = this.#clock();
+    const { since } = this.#leases.get(lease) ?? { since: now };
+    this.#leases.set(lease, { set, key, units, since, until: now + longestLease(set, () => true) });
   }
 
   #dropEnded(): void {

@@ -11,6 +11,8 @@ export class SlotLease {
   readonly #isCharged: (i: number) => boolean;
   #isHeld: boolean;
   #releasing: Promise<boolean> | undefined;
+  /** The last call of `hold`. A release comes after its end, so that released slots are not taken again. */
+  #holding: Promise<boolean> | undefined;
 
   constructor(
     store: Pick<Store, 'lease'>,
@@ -36,6 +38,7 @@ export class SlotLease {
 
   async #releaseNow(): Promise<boolean> {
     try {
+      if (this.#holding) await Promise.allSettled([this.#holding]);
       return await this.#change('release');
     } catch (error) {
       // A second release does no harm, even if the first one took effect.
@@ -49,6 +52,13 @@ export class SlotLease {
   /** Holds the slots for another full lease. @returns false if they were not held */
   async renew(): Promise<boolean> {
     return this.#isHeld && this.#change('renew');
+  }
+
+  /** Like `renew`, but takes slots whose lease has ended again, even beyond the limit. @returns false if the slots are not held */
+  async hold(): Promise<boolean> {
+    if (!this.#isHeld) return false;
+    this.#holding = this.#change('hold');
+    return this.#holding;
   }
 
   /** Reports the slots of enforced policies if there are any, because the slots of a shadow must not change the caller's result. */

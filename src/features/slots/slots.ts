@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { SlotColumn } from '../../algorithms/index.js';
 import { invalidOption } from '../../common/errors.js';
 import { lazy } from '../../common/lazy.js';
+import { costAt } from '../../contract/costs.js';
 import {
   holdsSlots,
   type LeaseChange,
@@ -46,15 +47,16 @@ export function releaseOf({ set, key, cost, costs, lease }: Query): LeaseChange 
   return { set, key, cost, costs, lease, action: 'release', degraded: undefined };
 }
 
-/** Releases or renews the slots of a lease at a place. @returns false if some of them were no longer held */
-export function changeLease(
-  { policies, columns, row }: Place,
-  { lease, action }: LeaseChange,
-  now: number,
-): boolean {
+/** Changes the slots of a lease at a place. @returns false if some of them are not held */
+export function changeLease(place: Place, change: LeaseChange, now: number): boolean {
+  const { lease, action } = change;
+  if (place.row === 0 && action === 'hold') place.create(now, false);
+  const { part, policies, columns, row } = place;
   let held = row !== 0;
   if (!held) return false;
-  for (const [i, column] of columns.entries())
-    if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now)) held = false;
+  for (const [i, column] of columns.entries()) {
+    if (!(column instanceof SlotColumn)) continue;
+    if (!column[action](row, policies[i]!.params, lease, now, costAt(change, part.at[i]!))) held = false;
+  }
   return held;
 }

@@ -1,9 +1,12 @@
 // The time for which slots of a slow response are renewed, by timers of the test.
 import { mock } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter, type Policy } from 'headgate';
 import { shortestLease, renewSlots } from '../../../src/http/held-slots.js';
 import { ofLimiter, type LimiterDecision } from '../../../src/limiter/decision.js';
+import { around } from '../../support/around.js';
+import { memory, TestClock } from '../../support/stores.js';
 
 const slots = { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '30s' } as const;
 const minute = { name: 'minute', limit: 5, window: '1s' } as const;
@@ -29,17 +32,21 @@ describe('slots of a slow response', () => {
   /** Renews slots while the test controls the end of the response and the state of the slots. */
   async function renewing(policies: readonly Policy[], longest = 1e6) {
     const decision = await decide(policies);
-    const seen = { renewed: 0, hasEnded: false, isHeld: true };
+    const seen = { renewed: 0, held: 0, hasEnded: false, isHeld: true, isDown: false, hasRoom: true };
     decision.renew = async () => {
       seen.renewed++;
+      if (seen.isDown) throw new Error('down');
       return seen.isHeld;
+    };
+    decision.hold = async () => {
+      seen.held++;
+      return seen.hasRoom;
     };
     const stop = renewSlots(decision, { look: () => seen.hasEnded }, longest);
     const pass = async (ms: number) => {
       time += ms;
       mock.timers.tick(ms);
-      await Promise.resolve();
-      await Promise.resolve();
+      await setImmediate();
     };
     return { seen, stop, pass };
   }
@@ -97,13 +104,76 @@ describe('slots of a slow response', () => {
     timers.mock.restore();
   });
 
-  it('are renewed again after the store was down', async () => {
+  it('are renewed again, four times as often, after the store was down, and as before once it is up', async () => {
+    const { seen, pass } = await renewing([slots]);
+    seen.isDown = true;
+    await pass(10_000);
+    await pass(2_500);
+    await pass(2_500);
+    expect(seen.renewed).to.equal(3);
+    seen.isDown = false;
+    await pass(2_500);
+    expect(seen.renewed).to.equal(4);
+    await pass(9_999);
+    expect(seen.renewed).to.equal(4);
+    await pass(1);
+    expect(seen).to.include({ renewed: 5, held: 0 });
+  });
+
+  it('are taken again if their lease ended while the store was down, or while this process was busy', async () => {
+    const { seen, pass } = await renewing([slots]);
+    seen.isDown = true;
+    await pass(10_000);
+    Object.assign(seen, { isDown: false, isHeld: false });
+    await pass(2_500);
+    expect(seen).to.include({ renewed: 2, held: 1 });
+    time += 20_000;
+    await pass(10_000);
+    expect(seen).to.include({ renewed: 3, held: 2 });
+  });
+
+  it('are taken later if the store has no room for them', async () => {
+    const { seen, pass } = await renewing([slots]);
+    seen.isDown = true;
+    await pass(10_000);
+    Object.assign(seen, { isDown: false, isHeld: false, hasRoom: false });
+    await pass(2_500);
+    await pass(2_500);
+    expect(seen).to.include({ renewed: 3, held: 2 });
+  });
+
+  it('wait for the answer to a renewal before the next', async () => {
     const decision: LimiterDecision = await decide([slots]);
     let renewals = 0;
-    decision.renew = () => Promise.reject(new Error(`away ${++renewals}`));
+    decision.renew = () => {
+      renewals++;
+      return new Promise(() => {});
+    };
     const stop = renewSlots(decision, { look: () => false }, 1e6);
     mock.timers.tick(20_000);
-    expect(renewals).to.equal(2);
+    expect(renewals).to.equal(1);
     stop();
   });
+});
+
+it('slots are released after the end of a call that takes them again', async () => {
+  const inner = memory(new TestClock().read);
+  const calls: string[] = [];
+  let answer!: () => void;
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  const store = around(inner, {
+    lease: async (change) => {
+      calls.push(change.action);
+      if (change.action === 'hold') await answered;
+      return inner.lease(change);
+    },
+  });
+  const limiter = createLimiter({ name: 'late', store, policies: [slots], warnings: false });
+  const decision = ofLimiter(await limiter.acquire('k'));
+  await inner.reset({ set: decision.subject.set, key: 'k' });
+  const holding = decision.hold();
+  const releasing = decision.release();
+  answer();
+  expect([await holding, await releasing, calls]).to.deep.equal([true, true, ['hold', 'release']]);
+  expect((await limiter.peek('k')).remaining).to.equal(5);
 });

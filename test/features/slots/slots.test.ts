@@ -2,6 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect } from 'chai';
 import { createLimiter, type HeadgateError, type Store } from 'headgate';
+import { ofLimiter } from '../../../src/limiter/decision.js';
 import { redisStore } from 'headgate/redis';
 import { TYPESCRIPT } from '../../../scripts/lib/run.mjs';
 import { serverKinds, servers } from '../../support/shared-servers.js';
@@ -58,6 +59,55 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.peek('k')).remaining).to.equal(0);
       expect(await next.release()).to.be.true;
       expect(await next.renew()).to.be.false;
+    });
+
+    it('holds a slot whose lease has ended again, beyond the limit, until its release or another end', async () => {
+      const clock = new TestClock();
+      const limiter = limiterOn(createStore(clock.read), slots(3));
+      const first = ofLimiter(await limiter.acquire('k', { cost: 2 }));
+      clock.now += LEASE - 1;
+      expect(await first.hold()).to.be.true;
+      expect((await limiter.peek('k')).remaining).to.equal(1);
+      clock.now += LEASE;
+      const second = ofLimiter(await limiter.acquire('k', { cost: 3 }));
+      expect(second.allowed).to.be.true;
+      expect(await first.hold()).to.be.true;
+      expect(await first.hold()).to.be.true;
+      expect(await second.release()).to.be.true;
+      expect((await limiter.peek('k')).remaining).to.equal(1);
+      expect(await second.hold()).to.be.false;
+      expect(await first.renew()).to.be.true;
+      clock.now += LEASE - 1;
+      expect((await limiter.peek('k')).remaining).to.equal(1);
+      clock.now += 1;
+      expect((await limiter.peek('k')).remaining).to.equal(3);
+      // Without state of the key, too.
+      clock.now += LEASE;
+      expect(await first.hold()).to.be.true;
+      expect((await limiter.acquire('k', { cost: 2 })).retryAfterMs).to.equal(LEASE);
+      expect([await first.release(), await first.hold()]).to.deep.equal([true, false]);
+      expect((await limiter.peek('k')).remaining).to.equal(3);
+    });
+
+    it('holds only the slots that a request took, each for its own lease', async () => {
+      const clock = new TestClock();
+      const limiter = limiterOn(createStore(clock.read), {
+        policies: [
+          { name: 'enforced', ...slots(2) },
+          { name: 'full', ...slots(1), shadow: true },
+          { name: 'short', algorithm: 'concurrency', limit: 5, lease: 1000 },
+        ],
+      });
+      await limiter.acquire('k');
+      const second = ofLimiter(await limiter.acquire('k'));
+      clock.now += 1000;
+      expect(await second.renew()).to.be.false;
+      expect(await second.hold()).to.be.true;
+      const left = async () => (await limiter.peek('k')).policies.map(({ remaining }) => remaining);
+      expect(await left()).to.deep.equal([0, 0, 4]);
+      clock.now += LEASE;
+      expect(await second.hold()).to.be.true;
+      expect(await left()).to.deep.equal([1, 1, 4]);
     });
 
     it('gives back all slots of a request, and reports if one of their leases had ended', async () => {

@@ -1,4 +1,4 @@
-// What a decision charged, for settle, refund, release, renew and cancel.
+// What a decision charged, for settle, refund, release, renew, hold and cancel.
 import type { Event } from './thresholds.js';
 import type { Charge, Cost, Policy } from './types.js';
 
@@ -60,6 +60,10 @@ export class Handle {
 
   renew(now: number): boolean {
     return this.slots((charge) => charge.count.renew!(charge, now));
+  }
+
+  hold(now: number): boolean {
+    return this.slots((charge) => charge.count.hold!(charge, now));
   }
 
   /** The slots of a shadow do not change the answer, unless all slots are those of shadows. */

@@ -78,6 +78,12 @@ export class SharedCount extends Timed {
     return super.renew(charge, now);
   }
 
+  override hold(charge: Charge, now: number): boolean {
+    // Slots that are taken again make their tenant one of several, too.
+    this.ask(LATE, now);
+    return super.hold(charge, now);
+  }
+
   override forget(): void {
     super.forget();
     this.asked.clear();

@@ -109,6 +109,11 @@ export class Timed implements Count {
     return held.length > 0;
   }
 
+  hold(charge: Charge, now: number): boolean {
+    if (!this.renew(charge, now)) this.add(charge, now, charge.units);
+    return true;
+  }
+
   forget(): void {
     this.pieces = [];
   }

@@ -85,6 +85,8 @@ export interface Count {
   giveBack(now: number, units: number, policy: Policy): void;
   release?(charge: Charge, now: number): boolean;
   renew?(charge: Charge, now: number): boolean;
+  /** Like `renew`, but takes ended slots again. */
+  hold?(charge: Charge, now: number): boolean;
   forget(): void;
 }
 

@@ -434,6 +434,12 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     })),
     caughtBy: ['contract', 'concurrency: holds slots until they are released or their lease ends'],
   },
+  'a lease that has ended, and is not taken again': {
+    createStore: but((right) => ({
+      lease: (change) => right.lease(change.action === 'hold' ? { ...change, action: 'renew' } : change),
+    })),
+    caughtBy: ['law 4, identity', 'concurrency: random traces'],
+  },
   'a lease that never ends': {
     createStore: misreading((policy) =>
       policy.algorithm === 'concurrency' ? { ...policy, lease: FOREVER } : policy,

@@ -10,13 +10,16 @@ export interface SlotQuery {
 export interface LeaseChange extends Subject, Costs {
   /** The `lease` of the query. */
   readonly lease: string;
-  /** Whether to give the slots back, or to hold them for another full lease. */
-  readonly action: 'release' | 'renew';
+  /**
+   * Whether to give the slots back, or to renew them for another full lease. `hold` renews, too, but takes the slots of an ended lease again,
+   * even beyond the limit, because their request still runs.
+   */
+  readonly action: 'release' | 'renew' | 'hold';
   /** The substitute behind the answer: see `Reply.degraded`. Only the guard can change its own slots. */
   readonly degraded: 'local' | 'allow' | 'deny' | undefined;
 }
 
 export interface SlotStore {
-  /** Releases or renews concurrency slots. @returns false if they were no longer held, in which case nothing changes */
+  /** Changes concurrency slots. @returns false if they were no longer held; after `hold`, if the store has no room for them. Nothing has then changed */
   lease(change: LeaseChange): MaybePromise<boolean>;
 }
