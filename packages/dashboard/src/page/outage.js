@@ -3,7 +3,7 @@ import { html } from './lib.js';
 import { linkOf } from './link.js';
 import { Problem, Time } from './parts.js';
 import { useApp } from './state.js';
-import { outageCause, outagesIn, outageTime } from './outages.js';
+import { outagesIn, outageTime } from './outages.js';
 import { many, printable } from './text.js';
 import { atTime } from './zone.js';
 
@@ -55,8 +55,7 @@ export function PastOutages({ minutes = [], counts, isDown }) {
     .map(
       (outage) =>
         html`<p class="warn">
-          ${outageTime(outage, span, atTime)}: ${outageCause(outage)}. ${many(outage.sum, 'decision')} without
-          it
+          ${outageTime(outage, span, atTime)}: ${outage.cause}. ${many(outage.sum, 'decision')} without it
         </p>`,
     );
   return html`${last}${

@@ -209,7 +209,7 @@ describe('the past on the page', function () {
     limiterOf(store, 'api', { policies: ['minute=2/1m'], ban: undefined, overrides: false });
     const { page, problems } = await openSite({ store }, 'now', { timezoneId: 'UTC' });
     const clock = (at: number) => new Date(at).toISOString().slice(11, 16);
-    const line = `Was down from the minute of ${clock(before(9))} to that of ${clock(before(8))}: it did not answer in time. 1,234 decisions without it`;
+    const line = `Was down in the minutes of ${clock(before(9))} and ${clock(before(8))}: it did not answer in time. 1,234 decisions without it`;
     for (const span of ['15 min', '1 h']) {
       await page.getByRole('button', { name: span, exact: true }).click();
       await page.getByText(line).waitFor();
