@@ -67,8 +67,9 @@ export function PastOutages({ minutes = [], counts, isDown }) {
   }${late > 0 && html`<p class="quiet">${many(late, 'late answer')}: decided without the store, which was up</p>`}`;
 }
 
-/** The error of an answer, and the age of the last answer that is still shown. @param {any} props */
-export function Failure({ answer: { value, error, readAt } }) {
+/** The error of an answer, and the age of the last answer that is still shown; or that it is from before a change. @param {any} props */
+export function Failure({ answer: { value, error, readAt, isOld } }) {
+  if (isOld) return html`<p class="quiet" role="status">Reading again after the change …</p>`;
   if (!error) return null;
   return html`<${Problem}
       text=${error}
