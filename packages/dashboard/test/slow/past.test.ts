@@ -88,11 +88,12 @@ describe('the past on the page', function () {
   it('names the dimension of a limit that denied, if it is not that of the key', async () => {
     const store = memoryStore();
     const login = limiterOf(store, 'login', { policies: ['minute=1/1m by account', 'day=90/1d by address'] });
+    const { page } = await openSite({ store });
     for (let i = 0; i < 4; i++) await login.consume({ account: 'ada', address: '203.0.113.66' });
     await counted(store, 'login', 4);
-    const { page } = await openSite({ store }, 'key/203.0.113.66?by=address');
+    await page.evaluate("location.hash = '#/key/203.0.113.66?by=address'");
     const card = page.locator('section .answer', { hasText: 'login' });
-    await card.getByText('3 denials').waitFor();
+    await card.getByText('3 denials', { exact: true }).waitFor();
     expect(await card.innerText()).to.contain('by minute, a limit of another key (by account), first');
   });
 
