@@ -55,6 +55,48 @@ describe('the use of policies', () => {
       expect([...levels].sort((a, b) => b - a)).to.deep.equal(levels);
     });
 
+  for (const algorithm of ALGORITHMS)
+    it(`counts the denials of no more keys and windows than are used, also after restarts: ${algorithm}`, async () => {
+      for (const restartAt of [150, 155, 160, 165, 170]) {
+        let now = 1_000_000 * MINUTE;
+        const fields: MinuteFields[] = [];
+        const sink: CountSink = {
+          ...{ isPermitted: true, isReady: true, now: () => now },
+          write: (_, minutes) => void fields.push(minutes),
+        };
+        const start = () => new Traffic(sink, { sample: 1, text: escapeKey }, new Set());
+        const end = (traffic: Traffic) => {
+          traffic.flush(true);
+          traffic.close();
+        };
+        let traffic = start();
+        const limiter = createLimiter({
+          store: memoryStore({ clock: () => now }),
+          ...{ name: 'api', policies: [`p=${algorithm} 30/1m`] },
+        });
+        for (let second = 0; second < 300; second++) {
+          if (second === restartAt) {
+            end(traffic);
+            traffic = start();
+            // A restart takes some seconds, in which units are freed.
+            now += 3000;
+          }
+          traffic.count('api', (await limiter.consume('a')) as CountedDecision);
+          now += 1000;
+        }
+        end(traffic);
+        await limiter.close();
+        const levels = [...USE_LEVELS.keys(), USE_LEVELS.length].map((level) =>
+          fields.reduce((sum, each) => sum + (each.get('api')?.get(`u${level}:p`) ?? 0), 0),
+        );
+        expect(levels[0], `restart after ${restartAt} s`).to.be.within(4, 6);
+        expect(
+          [...levels].sort((a, b) => b - a),
+          `restart after ${restartAt} s`,
+        ).to.deep.equal(levels);
+      }
+    });
+
   // Each use is new in one process: that whose charge, or whose denial, reached the level.
   for (const algorithm of [...ALGORITHMS, 'calendar'])
     it(`counts a use once, however many processes decide: ${algorithm}`, async () => {

@@ -27,6 +27,8 @@ const MAX_GAP_ROUNDS = 3;
 
 export interface NearOfAll {
   readonly rows: readonly NearKeyOfAll[];
+  /** The number of earlier rows that are too old, and not yet read again. */
+  readonly old: number;
   /** The end of the last whole round, ms since 1970, or `null` before the first one has ended. */
   readonly at: number | null;
   /** The keys that the last whole round read, or, before its end, the first one so far. */
@@ -139,7 +141,7 @@ export class NearAll {
   readonly #answer = new Cached(ANSWER_MS, () => this.#advance());
   readonly #rows: NearRows;
   #round: Round | undefined;
-  #last: Omit<NearOfAll, 'rows'> | undefined;
+  #last: Omit<NearOfAll, 'rows' | 'old'> | undefined;
   #roundMs = 0;
   /** The changes that were made, and those that the rows have. */
   #changes = 0;
@@ -228,7 +230,7 @@ export class NearAll {
     const rows = this.#rows.list();
     const facts = this.#last ?? (this.#round ? { ...this.#factsOf(this.#round), at: null } : EMPTY);
     const isCut = facts.isCut || this.#rows.isCut || rows.length > SHOWN;
-    return { ...facts, rows: rows.slice(0, SHOWN), isCut };
+    return { ...facts, rows: rows.slice(0, SHOWN), old: this.#rows.old, isCut };
   }
 
   #factsOf({ search: { checked, unjudged, unnamed } }: Round) {
@@ -236,4 +238,4 @@ export class NearAll {
   }
 }
 
-const EMPTY: NearOfAll = { rows: [], at: null, checked: 0, isCut: false, unjudged: [], unnamed: 0 };
+const EMPTY: NearOfAll = { rows: [], old: 0, at: null, checked: 0, isCut: false, unjudged: [], unnamed: 0 };

@@ -127,6 +127,14 @@ export class NearRows {
     return this.#inOrder().map(({ shown }) => shown);
   }
 
+  /** The number of rows whose use has ended, if their keys were not used since. The present round has yet to read them. */
+  get old(): number {
+    const now = Date.now();
+    const isOld = ({ isGone, at, find, round }: Row): boolean =>
+      !isGone && round !== this.#round && now - at >= find.goneAfterMs;
+    return [...this.#rows.values()].flat().filter(isOld).length;
+  }
+
   #inOrder(): { readonly row: Row; readonly shown: NearKeyOfAll }[] {
     const now = Date.now();
     return [...this.#rows.values()]

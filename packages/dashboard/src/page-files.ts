@@ -36,11 +36,12 @@ function library(name: string): string {
   return readFileSync(file, 'utf8').replace(/\n\/\/# sourceMappingURL=.*/, '');
 }
 
-/** A module as a part of one script: its names are unique in the page, so imports and exports are left out. */
+/** A module as a part of one script: its names are unique in the page, so imports and exports are left out, and comments, which browsers do not need. */
 const linked = (name: string): string =>
   own(`${name}.js`)
     .replace(/^import [^;]*;\n/gm, '')
-    .replace(/^export /gm, '');
+    .replace(/^export /gm, '')
+    .replace(/^ *(?:\/\/.*|\/\*\*(?:[^*]|\*(?!\/))*\*\/)\n/gm, '');
 
 export const pageFiles = {
   libraries: LIBRARIES.map(library).join('\n'),

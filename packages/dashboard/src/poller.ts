@@ -22,6 +22,8 @@ export class Poller {
   #isReading = false;
   /** Whether there was a change since the reading under way began. */
   #isOld = false;
+  /** Resolve when all changes so far are sent. */
+  #waiting: (() => void)[] = [];
 
   constructor(everyMs: number, read: () => Promise<Parts>) {
     this.#everyMs = everyMs;
@@ -43,15 +45,16 @@ export class Poller {
     };
   }
 
-  /** Reads again now, for all viewers, after a change by one of them. */
-  refresh(): void {
-    if (this.#viewers.size === 0) return;
-    if (this.#isReading) {
-      this.#isOld = true;
-      return;
+  /** Reads again now, for all viewers, after a change by one of them. @returns a promise of the time when the viewers have the change */
+  refresh(): Promise<void> {
+    if (this.#viewers.size === 0) return Promise.resolve();
+    const sent = new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (this.#isReading) this.#isOld = true;
+    else {
+      clearTimeout(this.#timer);
+      void this.#tick();
     }
-    clearTimeout(this.#timer);
-    void this.#tick();
+    return sent;
   }
 
   #begin(): void {
@@ -62,6 +65,11 @@ export class Poller {
   #end(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#settle();
+  }
+
+  #settle(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
   async #tick(): Promise<void> {
@@ -70,6 +78,7 @@ export class Poller {
     const parts = await this.#read().finally(() => (this.#isReading = false));
     if (this.#viewers.size === 0) return;
     this.#send(parts);
+    if (!this.#isOld) this.#settle();
     this.#timer = setTimeout(() => void this.#tick(), this.#isOld ? 0 : this.#everyMs);
     this.#timer.unref();
   }

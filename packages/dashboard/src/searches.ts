@@ -199,14 +199,22 @@ export class Searches {
       const stop = new AbortController();
       const timer = setTimeout(() => stop.abort(), timeoutMs);
       try {
-        const search = await this.#admin.keys({ ...options, count: KEYS_PER_STEP, signal: stop.signal });
         let isFull = false;
+        let isWhole = false;
+        const search = await this.#admin.keys({
+          ...options,
+          ...{ count: KEYS_PER_STEP, signal: stop.signal },
+          progress: (share) => {
+            isWhole = share === 1;
+          },
+        });
         for await (const find of search)
           if (take(find)) {
             isFull = true;
             break;
           }
-        return [search, isFull || stop.signal.aborted];
+        // The time may end while the last keys, which were read before, are judged.
+        return [search, isFull || (stop.signal.aborted && !isWhole)];
       } finally {
         clearTimeout(timer);
       }

@@ -182,7 +182,7 @@ export class Service {
       // A change that failed may have changed some of its keys.
       this.#now.expire();
       this.#reads.expire();
-      this.poller.refresh();
+      await this.poller.refresh();
     }
   }
 

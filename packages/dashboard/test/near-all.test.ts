@@ -251,6 +251,18 @@ describe('keys of all limiters near their limit', () => {
     await close();
   });
 
+  it('are counted as too old until a round reads them again, after a time without a visitor', async () => {
+    const { near, read, close } = await many('fixed-window 10/1m');
+    expect(await read(5_000)).to.have.members(['first 9 of 10', 'last 9 of 10', 'plan 9 of 10']);
+    expect(await near.read()).to.include({ old: 0 });
+    // The new round ends later, so the rows of 'first' and 'last' are not known to be free.
+    expect(await read(61_000)).to.deep.equal(['plan 9 of 10']);
+    expect(await near.read()).to.include({ old: 2 });
+    for (let i = 0; i < 4; i++) await read(10_000);
+    expect(await near.read()).to.include({ old: 0 });
+    await close();
+  });
+
   it('are judged again after a change, if they are listed', async () => {
     const { admin, near, read, close } = await many('fixed-window 10/1d');
     expect(await read(5_000)).to.have.members(['first 9 of 10', 'last 9 of 10', 'plan 9 of 10']);

@@ -1,6 +1,6 @@
 // Past outages of the store on the page, apart from late answers.
 import { expect } from 'chai';
-import { outageCause, outagesIn, outageTime } from '../src/page/outages.js';
+import { outagesIn, outageTime } from '../src/page/outages.js';
 
 const MINUTE = 60_000;
 
@@ -17,6 +17,9 @@ function countsOf(
   });
 }
 
+const timeText = (outage: Parameters<typeof outageTime>[0], isDown = false, length = MINUTE): string =>
+  outageTime(outage, { length, end: 20 * MINUTE, isDown }, (at) => String(at / MINUTE));
+
 describe('past outages of the page', () => {
   it('have a start, an end, a cause and decisions, and late answers are apart', () => {
     const { outages, late } = countsOf([
@@ -31,11 +34,45 @@ describe('past outages of the page', () => {
       [1, 3, 165],
       [5, 6, 80],
     ]);
-    expect(outages.map(outageCause)).to.deep.equal([
+    expect(outages.map(({ cause }) => cause)).to.deep.equal([
       'it could not be reached, or failed',
       'it did not answer in time',
     ]);
     expect(late).to.equal(5);
+  });
+
+  it('are apart by their causes, and one only if the store did not answer in between', () => {
+    const texts = (rows: Parameters<typeof countsOf>[0]) =>
+      countsOf(rows).outages.map((each) => `${timeText(each)}: ${each.cause}, ${each.sum}`);
+    // Frozen over the end of a minute, up for more than a minute, and then killed.
+    expect(
+      texts([
+        [1000, 0, 0, 400],
+        [1000, 0, 0, 100],
+        [1000, 0, 600, 0],
+      ]),
+    ).to.deep.equal([
+      'Was down in the minutes of 0 and 1: it did not answer in time, 500',
+      'Was down in the minute of 2: it could not be reached, or failed, 600',
+    ]);
+    // Some late answers, and an outage in the next minutes.
+    expect(
+      texts([
+        [1000, 0, 0, 7],
+        [1000, 0, 0, 200],
+        [1000, 0, 0, 90],
+      ]),
+    ).to.deep.equal(['Was down at times in the minutes of 0 to 2: it did not answer in time, 297']);
+    expect(
+      texts([
+        [1000, 0, 400, 0],
+        [900, 0, 900, 0],
+        [1000, 0, 20, 0],
+      ]),
+    ).to.deep.equal(['Was down from the minute of 0 to that of 2: it could not be reached, or failed, 1320']);
+    const several = { from: 10 * MINUTE, to: 20 * MINUTE, isOne: false };
+    expect(timeText(several, true)).to.equal('Down, and at times since 10');
+    expect(timeText(several, false, 5 * MINUTE)).to.equal('Was down at times between 10 and 20');
   });
 
   it('are none if only single answers were late', () => {
@@ -52,15 +89,13 @@ describe('past outages of the page', () => {
       [100, 90, 0, 0],
       [100, 10, 0, 0],
     ]);
-    expect(outages.map(outageCause)).to.deep.equal(['the cause was not recorded']);
+    expect(outages.map(({ cause }) => cause)).to.deep.equal(['the cause was not recorded']);
     expect(late).to.equal(10);
   });
 
   it('have an end as soon as the store is up, by the minute', () => {
     const textOf = (from: number, to: number, isDown: boolean, length = MINUTE) =>
-      outageTime({ from: from * MINUTE, to: to * MINUTE }, { length, end: 20 * MINUTE, isDown }, (at) =>
-        String(at / MINUTE),
-      );
+      timeText({ from: from * MINUTE, to: to * MINUTE, isOne: true }, isDown, length);
     expect(textOf(19, 20, true)).to.equal('Down since 19');
     expect(textOf(19, 20, false)).to.equal('Was down in the minute of 19');
     expect(textOf(16, 20, false)).to.equal('Was down from the minute of 16 to that of 19');

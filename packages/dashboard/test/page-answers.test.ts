@@ -73,4 +73,16 @@ describe('an answer of the page', () => {
     expect(question.answers).to.have.length(7);
     expect(values()).to.deep.equal(['5']);
   });
+
+  it('is marked as old from a change until it is read again', async () => {
+    const question = new Question();
+    page.useAnswer(question.ask, []);
+    await question.answer(0, 'before the change');
+    expect(shown.at(-1)).to.include({ value: 'before the change' }).and.not.to.have.property('isOld');
+    page.refresh();
+    expect(shown.at(-1)).to.include({ value: 'before the change', isOld: true });
+    await question.answer(1, 'after the change');
+    expect(shown.at(-1)).to.include({ value: 'after the change' }).and.not.to.have.property('isOld');
+    leave();
+  });
 });

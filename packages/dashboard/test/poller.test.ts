@@ -81,12 +81,27 @@ describe('the poller', () => {
   it('reads again at once after a change during a reading', async () => {
     poller = new Poller(60_000, readings.read);
     const { updates, leave } = viewer();
-    poller.refresh();
+    void poller.refresh();
     await readings.answer({ a: 'before' });
     await readings.answer({ a: 'after' });
     leave();
     expect(updates.map(({ set }) => set)).to.deep.equal([{ a: 'before' }, { a: 'after' }]);
     expect(readings.count).to.equal(2);
+  });
+
+  it('has sent a change when its refresh ends, also if a reading began before the change', async () => {
+    const { updates, leave } = viewer();
+    let isSent = false;
+    const sent = poller.refresh().then(() => (isSent = true));
+    await readings.answer({ a: 'before the change' });
+    expect(isSent).to.equal(false);
+    await readings.answer({ a: 'after the change' });
+    await sent;
+    expect(updates.at(-1)!.set).to.deep.equal({ a: 'after the change' });
+    const last = poller.refresh();
+    leave();
+    await last;
+    await poller.refresh();
   });
 });
 

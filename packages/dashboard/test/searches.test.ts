@@ -1,4 +1,5 @@
 // No visitor can load the application by questions for which keys are searched.
+import { once } from 'node:events';
 import { expect } from 'chai';
 import { createLimiter, memoryStore } from 'headgate';
 import { createAdmin, type Admin, type KeysOptions } from 'headgate/admin';
@@ -48,6 +49,25 @@ describe('searches of the dashboard', () => {
     await Promise.all(Array.from({ length: 10 }, () => searches.denied('api')));
     expect(seen.most).to.equal(1);
     await limiter.close();
+  });
+
+  it('are whole if all keys were read, although judging the last ones takes longer than the time of a search', async () => {
+    const searchOf = (shares: readonly number[]) => {
+      const keys: Admin['keys'] = ({ progress, signal } = {}) => {
+        const facts = { checked: 0, unjudged: [], unnamed: 0, warnings: [], wanted: {} as never };
+        const next = async (): Promise<IteratorReturnResult<undefined>> => {
+          for (const share of shares) await progress?.(share);
+          if (!signal!.aborted) await once(signal!, 'abort');
+          return { done: true, value: undefined };
+        };
+        return Promise.resolve({ ...facts, [Symbol.asyncIterator]: () => ({ next }) });
+      };
+      return new Searches({ keys } as Admin, shown).search({ name: 'api' }, 5, () => false);
+    };
+    const [, isCut] = await searchOf([0.5, 1]);
+    expect(isCut).to.equal(false);
+    const [, isOther] = await searchOf([0.5]);
+    expect(isOther).to.equal(true);
   });
 
   it('list no more banned keys than denied ones', async () => {

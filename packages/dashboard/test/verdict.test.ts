@@ -1,6 +1,6 @@
 // The headline of a key: all answers in a sentence.
 import { expect } from 'chai';
-import { recentText, verdictOf } from '../src/page/verdict.js';
+import { otherDimension, recentText, verdictOf } from '../src/page/verdict.js';
 
 const MINUTE = 60_000;
 const at = () => '10:23';
@@ -40,6 +40,24 @@ describe('the headline of a key', () => {
     expect(isUnknown(unanswered('shared', { dimension: 'tenant' }))).to.equal(true);
     expect(isUnknown(unanswered('of an earlier version'))).to.equal(true);
     expect(headline([unanswered('api')])).to.deep.equal({ text: 'Unknown: no answer in api', mood: '' });
+  });
+
+  it('knows past denials by a limit or a ban of another key of the requests', () => {
+    const address = { dimension: 'address' };
+    const row = {
+      policies: ['minute=60/1m by account', 'day=9/1d by address'],
+      tiers: {},
+      bansBy: ['account'],
+    };
+    expect(otherDimension(address, { policy: 'minute' }, row)).to.equal('account');
+    expect(otherDimension(address, { policy: 'day' }, row)).to.equal(undefined);
+    expect(otherDimension({ dimension: 'account' }, { policy: 'minute' }, row)).to.equal(undefined);
+    expect(otherDimension(address, { reason: 'banned' }, row)).to.equal('account');
+    expect(otherDimension(address, { reason: 'aborted' }, row)).to.equal(undefined);
+    expect(otherDimension(address, { policy: 'removed' }, row)).to.equal(undefined);
+    expect(otherDimension(address, { policy: 'minute' }, undefined)).to.equal(undefined);
+    const tiered = { policies: [], tiers: { pro: ['minute=9/1m by account'] }, bansBy: [] };
+    expect(otherDimension({ dimension: 'key' }, { policy: 'minute' }, tiered)).to.equal('account');
   });
 
   it('names the limiter of earlier denials', () => {

@@ -5,6 +5,9 @@ const LEVELS = 16;
 /** The level of keys that wanted more than all of the capacity, and were denied. */
 const DENIED = LEVELS;
 
+/** The level of half of the capacity. */
+const HALF = LEVELS - 3;
+
 /** The most policies of a limiter whose use is counted. */
 const MAX_POLICIES = 8;
 
@@ -51,6 +54,8 @@ interface Rise {
 export class UsedKeys {
   readonly #policies = new Map<string, Map<string, Window>>();
   #count = 0;
+  /** The time of the first charge or denial in this process, by the store's clock, ms. */
+  #begunAt: number | undefined;
 
   of(limiter: string, policy: string): Map<string, Window> {
     const id = JSON.stringify([limiter, policy]);
@@ -64,6 +69,7 @@ export class UsedKeys {
   /** Raises a key to a level at a time of the store. @returns the last level that this process or another one has counted in this window, or -1 */
   raise(keys: Map<string, Window>, key: string, rise: Rise, now: number): number {
     const { from, to, windowMs, ends } = rise;
+    this.#begunAt ??= now;
     const known = keys.get(key);
     if (known && now >= known.start && now < known.end) {
       const before = Math.max(known.level, from);
@@ -77,8 +83,10 @@ export class UsedKeys {
     const before = isLasting ? -1 : from;
     if (to === DENIED && before >= 0) return DENIED;
     if (!known && ++this.#count > MAX_KEYS) this.#forget();
-    keys.set(key, { start: now, end: now + windowMs, level: to });
-    return before;
+    // Lasting use falls and rises all the time, so after a restart a full key soon rises to levels that the process before has counted.
+    const isOfRestart = !ends && before >= HALF && now < this.#begunAt + windowMs;
+    keys.set(key, { start: now, end: now + windowMs, level: isOfRestart ? DENIED : to });
+    return isOfRestart ? DENIED : before;
   }
 
   #forget(): void {

@@ -104,7 +104,7 @@ export function LogScreen() {
                 ${folded.shown.map(
                   (/** @type {any} */ row) =>
                     html`<tr key=${row.id}>
-                      <td data-label="When"><${Time} at=${row.at} /></td>
+                      <td data-label="When"><${Time} at=${row.at} clock="seconds" /></td>
                       <td data-label="By"><b>${authorOf(row)}</b></td>
                       <td data-label="Change">${verbOf(row).replace(/ of\b/, '')}${undoText(row)}</td>
                       <td data-label="Key"><${Subject} row=${row} /></td>

@@ -70,10 +70,10 @@ export function NearOfAll({ isOld }) {
 }
 
 /** The keys that were read. @param {any} props */
-function Coverage({ rows, at, checked, isCut, unjudged, unnamed }) {
-  const read = `${rows.length > 0 ? 'Of' : at ? 'No key has used 80 % of a limit, of' : 'None so far, of'} ${many(checked, 'key')} read`;
+function Coverage({ rows, old, at, checked, isCut, unjudged, unnamed }) {
+  const read = `${rows.length > 0 ? 'Of' : at && old === 0 ? 'No key has used 80 % of a limit, of' : 'None so far, of'} ${many(checked, 'key')} read`;
   const others = unjudged.map(printable).join(', ');
-  return html`${read}${at ? html` at <${Time} at=${at} />` : ', the first round goes on'}${isCut ? '; there may be more' : ''}${unjudged.length > 0 ? `; unknown of ${others}, whose limits are not known` : ''}${unnamed > 0 ? `; unknown of ${many(unnamed, 'key')} from before the dashboard was created` : ''}.`;
+  return html`${read}${at ? html` at <${Time} at=${at} />` : ', the first round goes on'}${old > 0 ? `; ${many(old, 'earlier row')} ${old === 1 ? 'is' : 'are'} too old, reading again` : ''}${isCut ? '; there may be more' : ''}${unjudged.length > 0 ? `; unknown of ${others}, whose limits are not known` : ''}${unnamed > 0 ? `; unknown of ${many(unnamed, 'key')} from before the dashboard was created` : ''}.`;
 }
 
 /** The reason why a use may be more than the units of the last window. */

@@ -3,7 +3,7 @@ import { html } from './lib.js';
 import { linkOf } from './link.js';
 import { Problem, Time } from './parts.js';
 import { useApp } from './state.js';
-import { outageCause, outagesIn, outageTime } from './outages.js';
+import { outagesIn, outageTime } from './outages.js';
 import { many, printable } from './text.js';
 import { atTime } from './zone.js';
 
@@ -55,8 +55,7 @@ export function PastOutages({ minutes = [], counts, isDown }) {
     .map(
       (outage) =>
         html`<p class="warn">
-          ${outageTime(outage, span, atTime)}: ${outageCause(outage)}. ${many(outage.sum, 'decision')} without
-          it
+          ${outageTime(outage, span, atTime)}: ${outage.cause}. ${many(outage.sum, 'decision')} without it
         </p>`,
     );
   return html`${last}${
@@ -68,8 +67,9 @@ export function PastOutages({ minutes = [], counts, isDown }) {
   }${late > 0 && html`<p class="quiet">${many(late, 'late answer')}: decided without the store, which was up</p>`}`;
 }
 
-/** The error of an answer, and the age of the last answer that is still shown. @param {any} props */
-export function Failure({ answer: { value, error, readAt } }) {
+/** The error of an answer, and the age of the last answer that is still shown; or that it is from before a change. @param {any} props */
+export function Failure({ answer: { value, error, readAt, isOld } }) {
+  if (isOld) return html`<p class="quiet" role="status">Reading again after the change …</p>`;
   if (!error) return null;
   return html`<${Problem}
       text=${error}

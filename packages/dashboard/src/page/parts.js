@@ -44,9 +44,9 @@ export function Act({ label, change, kind = '', title, name }) {
 }
 
 /** @param {any} props */
-export function Time({ at }) {
-  return html`<time datetime=${new Date(at).toISOString()} title=${fullTimeOf(at)}
-    >${atTime(at)} <span class="quiet">${ago(at)}</span></time
+export function Time({ at, clock }) {
+  return html`<time datetime=${new Date(at).toISOString()} title=${fullTimeOf(at, 'seconds')}
+    >${atTime(at, clock)} <span class="quiet">${ago(at)}</span></time
   >`;
 }
 

@@ -1,9 +1,9 @@
 // The past denials of a key: a timeline, and the policies that denied.
 import { html, useState } from './lib.js';
 import { Failure } from './outage.js';
-import { post, useAnswer } from './state.js';
+import { post, useAnswer, useApp } from './state.js';
 import { causeText, count, keyText, many, printable } from './text.js';
-import { MINUTE_MS } from './verdict.js';
+import { MINUTE_MS, otherDimension } from './verdict.js';
 import { atTime, fullTimeOf, lastTimeOf } from './zone.js';
 
 const PAST_WIDTH = 720;
@@ -27,7 +27,15 @@ export function Past({ answer }) {
   const [range, setRange] = useState(2);
   const [clock, setClock] = useState('');
   const at = lastTimeOf(clock);
-  const { denials = [], isCounted = true } = answer.value ?? {};
+  const { parts } = useApp();
+  const { denials: counted = [], isCounted = true } = answer.value ?? {};
+  const denials = counted.map((/** @type {any} */ past) => ({
+    ...past,
+    minutes: past.minutes.map((/** @type {any} */ each) => ({
+      ...each,
+      other: otherDimension(past, each, parts[`row ${past.name}`]),
+    })),
+  }));
   return html`<section aria-labelledby="past">
     <div class="head">
       <h3 id="past">Denied in the past</h3>
@@ -174,9 +182,12 @@ function LatestDenials({ minutes }) {
 /** The policies and reasons, the most frequent first. @param {any[]} minutes */
 function causesText(minutes) {
   const sums = new Map();
-  for (const { policy, reason, count: denied } of minutes) {
-    const text =
+  for (const { policy, reason, other, count: denied } of minutes) {
+    const cause =
       policy === undefined ? causeText({ name: reason, isReason: true }) : `by ${printable(policy)}`;
+    const of = policy === undefined ? '' : 'a limit of ';
+    const by = other === 'key' ? '' : ` (by ${printable(other ?? '')})`;
+    const text = other === undefined ? cause : `${cause}, ${of}another key${by}`;
     sums.set(text, (sums.get(text) ?? 0) + denied);
   }
   return [...sums]

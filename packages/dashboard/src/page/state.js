@@ -108,6 +108,9 @@ export const post = async (path, body) =>
     }),
   );
 
+/** The questions of the screen that are asked again after a change. @type {Set<() => void>} */
+const questions = new Set();
+
 /** The answer to a question, read again in an interval. @param {() => Promise<any>} ask @param {unknown[]} inputs @param {number} [everyMs] */
 export function useAnswer(ask, inputs, everyMs) {
   const [answer, setAnswer] = useState({ isLoading: true });
@@ -120,35 +123,31 @@ export function useAnswer(ask, inputs, everyMs) {
       const number = ++asked;
       const next = await ask().then(
         (value) => ({ value, readAt: Date.now() }),
-        (error) => ({ error: error.message }),
+        (error) => ({ error: error.message, isOld: false }),
       );
       if (number !== asked) return;
       setAnswer((/** @type {any} */ last) => ('error' in next && last.value ? { ...last, ...next } : next));
       if (everyMs) timer = setTimeout(run, everyMs);
     };
+    const again = () => {
+      clearTimeout(timer);
+      // The last answer is of the time before a change.
+      setAnswer((/** @type {any} */ last) => (last.value ? { ...last, isOld: true } : last));
+      void run();
+    };
     setAnswer({ isLoading: true });
     void run();
-    listeners.add(reread);
-    let seen = revision;
-    function reread() {
-      if (seen === revision) return;
-      seen = revision;
-      clearTimeout(timer);
-      void run();
-    }
+    questions.add(again);
     return () => {
       asked = 0;
       clearTimeout(timer);
-      listeners.delete(reread);
+      questions.delete(again);
     };
   }, inputs);
   return answer;
 }
 
-let revision = 0;
-
 /** Makes all answers be read again, after a change. */
 export function refresh() {
-  revision++;
-  changed();
+  for (const again of questions) again();
 }

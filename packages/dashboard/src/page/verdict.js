@@ -33,6 +33,20 @@ export function hasNoLimit({ allowed, dimension, warnings }, row) {
 }
 
 /**
+ * The dimension of the limit or the ban of a past denial, if it is of another key of the requests. Otherwise, or if it is unknown, undefined.
+ *
+ * @param {any} past @param {any} minute @param {any} row the limiter, if it is known @returns {string | undefined}
+ */
+export function otherDimension({ dimension }, { policy, reason }, row) {
+  const texts = row ? [row.policies, ...Object.values(row.tiers)].flat() : [];
+  const denying =
+    reason === 'banned'
+      ? (row?.bansBy ?? [])
+      : texts.filter((text) => policyParts(text).name === policy).flatMap(dimensionsOf);
+  return denying.includes(dimension) ? undefined : denying[0];
+}
+
+/**
  * The denials of the last minutes, which the present answer hides, by their limiters. Empty without one.
  *
  * @param {any[]} denials @param {(at: number) => string} timeText @param {number} [now] @returns {string}

@@ -35,6 +35,7 @@ const formats = new Map();
 
 const FORMATS = /** @type {const} */ ({
   clock: { hour: '2-digit', minute: '2-digit' },
+  seconds: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
   day: { day: 'numeric', month: 'short' },
   date: {},
 });
@@ -47,12 +48,13 @@ function formatted(name, at) {
   return format.format(new Date(at));
 }
 
-/** The day and the time of day. @param {number | string} at */
-export const fullTimeOf = (at) => `${formatted('day', at)} ${formatted('clock', at)} ${zone()}`;
+/** The day and the time of day. @param {number | string} at @param {'clock' | 'seconds'} [clock] */
+export const fullTimeOf = (at, clock = 'clock') =>
+  `${formatted('day', at)} ${formatted(clock, at)} ${zone()}`;
 
-/** The time of day, with the day if it is another one. @param {number | string} at */
-export const atTime = (at) =>
-  formatted('date', at) === formatted('date', Date.now()) ? formatted('clock', at) : fullTimeOf(at);
+/** The time of day, with the day if it is another one. @param {number | string} at @param {'clock' | 'seconds'} [clock] */
+export const atTime = (at, clock = 'clock') =>
+  formatted('date', at) === formatted('date', Date.now()) ? formatted(clock, at) : fullTimeOf(at, clock);
 
 /**
  * The newest time that a clock of the shown zone has shown, ms since 1970. Undefined for another text.

@@ -85,6 +85,35 @@ describe('the past on the page', function () {
     expect(problems).to.deep.equal([]);
   });
 
+  it('names the dimension of a limit that denied, if it is not that of the key', async () => {
+    const store = memoryStore();
+    const login = limiterOf(store, 'login', { policies: ['minute=1/1m by account', 'day=90/1d by address'] });
+    const { page } = await openSite({ store });
+    for (let i = 0; i < 4; i++) await login.consume({ account: 'ada', address: '203.0.113.66' });
+    await counted(store, 'login', 4);
+    await page.evaluate("location.hash = '#/key/203.0.113.66?by=address'");
+    const card = page.locator('section .answer', { hasText: 'login' });
+    await card.getByText('3 denials', { exact: true }).waitFor();
+    expect(await card.innerText()).to.contain('by minute, a limit of another key (by account), first');
+  });
+
+  it('has the seconds of changes in the log, and space between the reset of all answers and the first one', async () => {
+    const store = memoryStore();
+    const limiters = ['api', 'login'].map((name) => limiterOf(store, name));
+    for (const each of limiters) await each.consume('203.0.113.67');
+    await limiters[0]!.ban('203.0.113.67', '1h', { by: 'ops' });
+    const { page } = await openSite({ store }, 'key/203.0.113.67');
+    await page.getByRole('button', { name: 'Reset all 2 answers' }).waitFor();
+    const [button, answer] = await Promise.all([
+      page.getByRole('button', { name: 'Reset all 2 answers' }).boundingBox(),
+      page.locator('.answer').first().boundingBox(),
+    ]);
+    expect(answer!.y - button!.y - button!.height).to.be.above(8);
+    await page.evaluate("location.hash = '#/log'");
+    const time = page.locator('table.log tr', { hasText: '203.0.113.67' }).locator('time');
+    expect(await time.innerText()).to.match(/\d\d:\d\d:\d\d/);
+  });
+
   it('has every minute of the denials as text', async () => {
     const { page } = await open('key/203.0.113.7');
     const hour = Math.floor(Date.now() / 60_000 - 30) * 60_000;
@@ -158,7 +187,7 @@ describe('the past on the page', function () {
     await page.locator('input[type=range]').fill('1');
     expect(await verdict.innerText())
       .to.contain('would have denied 100 % of the keys')
-      .and.match(/, and at least \d+ of \d+ admitted units \(50 %\)\.$/);
+      .and.match(/, and about \d+ of \d+ admitted units \(50 %\)\.$/);
   });
 
   it('shows the processes, and numbers under the pointer', async () => {
@@ -209,7 +238,7 @@ describe('the past on the page', function () {
     limiterOf(store, 'api', { policies: ['minute=2/1m'], ban: undefined, overrides: false });
     const { page, problems } = await openSite({ store }, 'now', { timezoneId: 'UTC' });
     const clock = (at: number) => new Date(at).toISOString().slice(11, 16);
-    const line = `Was down from the minute of ${clock(before(9))} to that of ${clock(before(8))}: it did not answer in time. 1,234 decisions without it`;
+    const line = `Was down in the minutes of ${clock(before(9))} and ${clock(before(8))}: it did not answer in time. 1,234 decisions without it`;
     for (const span of ['15 min', '1 h']) {
       await page.getByRole('button', { name: span, exact: true }).click();
       await page.getByText(line).waitFor();
