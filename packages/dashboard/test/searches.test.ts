@@ -129,7 +129,11 @@ describe('searches of the dashboard', () => {
       // What if lists by the part of its own limit that a key uses.
       const { keys } = await new Searches(admin, shown).sample({ name: 'api', tier: 'free' }, 'minute');
       const policy = { capacity: 90, limit: 90 };
-      const above = (limit: number) => usersAbove(keys, policy, limit).map(({ key, used }) => [key, used]);
+      const above = (limit: number) =>
+        (usersAbove(keys, policy, limit) as { key: string; used: number }[]).map(({ key, used }) => [
+          key,
+          used,
+        ]);
       expect(above(60)).to.deep.equal([['free-hot', 87]]);
       expect(above(20)).to.deep.equal([
         ['free-hot', 87],
