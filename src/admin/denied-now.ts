@@ -10,6 +10,8 @@ export interface RecentDenial {
   readonly policy: string;
   /** Whether no request of the key was admitted in the same second. */
   readonly isTotal: boolean;
+  /** The greatest age that it may have, ms. */
+  readonly ageMs: number;
 }
 
 /** The newest denial of a key's requests because of a key of another dimension, as processes counted it. */
@@ -73,7 +75,8 @@ export class DeniedNow {
     const { name } = whose;
     if (typeof name === 'string' && denial.from < (await this.#changedAt(name, now)) + CHANGE_MS)
       return undefined;
-    return { policy: denial.counts[2]!, isTotal: last.every(({ counts: [admitted] }) => admitted === 0) };
+    const isTotal = last.every(({ counts: [admitted] }) => admitted === 0);
+    return { policy: denial.counts[2]!, isTotal, ageMs: now - denial.from };
   }
 
   /** The newest denial of a key's requests, if it was because of a key of another dimension. */

@@ -8,7 +8,10 @@ import type { WhoseKey } from './owners.js';
 export interface JudgedKey extends WhoseKey {
   /** Whether a request would be denied or admitted. */
   readonly kind: 'limited' | 'admitted';
-  /** The tier that denies the key. Absent for requests without a tier, and if several tiers read the state of the key and all of them deny it. */
+  /**
+   * The tier that denies or admits the key. Absent for requests without a tier, and if the verdict is the same in several tiers that the key
+   * may have.
+   */
   readonly tier?: string;
   /**
    * Whether the verdict holds whatever the tier of the key is. False if the key may have another tier, which admits it, or of which it has used
@@ -112,8 +115,19 @@ export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
   );
 }
 
-/** The ids of the states that the policies of a decision read, in their order. */
-export const statesOf = ({ set }: LimiterDecision): string[] => set.policies.map(({ id }) => id);
+/** The state that a policy reads. */
+export interface ReadState {
+  readonly id: string;
+  /** The time between two moments at which charges end, ms: a segment, or the window. Undefined if they may end at any moment. */
+  readonly freesEveryMs: number | undefined;
+}
+
+/** The states that the policies of a decision read, in their order. */
+export const statesOf = ({ set }: LimiterDecision): ReadState[] =>
+  set.policies.map(({ id, life, traits: { slices } }) => ({
+    id,
+    freesEveryMs: slices && life + slices.endsIn(0),
+  }));
 
 /** The algorithm of the state with this id. Undefined for a layout of another version. */
 export function kernelOf(id: string): string | undefined {

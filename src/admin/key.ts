@@ -6,6 +6,7 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { checkKeyOptions, checkName, type Context, type NameFilter } from './context.js';
 import { DeniedNow, withDeniedLately } from './denied-now.js';
 import { absentFields } from './key-parts.js';
+import type { ReadState } from './finds.js';
 import { outlook, type KeyView, type Place } from './key-view.js';
 import { likelyTiers } from './likely-tiers.js';
 import { LIMIT_FIELDS, limitsOf, ofTier, type GivenLimits, type Limits, setsOf } from './limits.js';
@@ -27,10 +28,10 @@ export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
   signal?: AbortSignal | undefined;
 }
 
-/** A view, the ids of the states that its policies read, and whether its tier has the weight that the tenant brought. */
+/** A view, the states that its policies read, and whether its tier has the weight that the tenant brought. */
 interface Judged {
   readonly view: KeyView;
-  readonly states: readonly string[];
+  readonly states: readonly ReadState[];
   readonly isOfWeight: boolean;
 }
 

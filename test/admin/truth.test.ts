@@ -121,6 +121,27 @@ for (const [kind, open] of Object.entries(places))
         });
       });
 
+      it('judges a key that is full in a higher tier by that tier', async () => {
+        const spend = (cost: number) => limiter.consume({ account: 'big' }, { tier: 'pro', cost });
+        await spend(100);
+        // All requests of a second are denied.
+        await place.admin.traffic();
+        await new Promise((resolve) => setTimeout(resolve, 1200));
+        await spend(1);
+        await until(async () => {
+          const { limiters } = await place.admin.traffic({ keys: 20 });
+          return limiters.some(({ keys }) => keys.some(({ key, denied }) => key === 'big' && denied > 0));
+        });
+        expect(await judged('big')).to.deep.equal({
+          ...{ key: ['pro false'], list: ['limited pro true'], ends: [true] },
+        });
+        // Some units have come back since the denial, which show no lower tier.
+        await limiter.refund({ account: 'big' }, 4, { tier: 'pro' });
+        expect(await judged('big')).to.deep.equal({
+          ...{ key: ['pro true'], list: ['admitted pro true'], ends: [false] },
+        });
+      });
+
       it('judges no key by the denials of an override of all keys that has ended', async () => {
         await limiter.overrideAll({ minute: { limit: 5 } });
         const spend = () => limiter.consume({ account: 'rich' }, { tier: 'pro', cost: 2 });

@@ -56,8 +56,9 @@ export function likelySets(
   const policies = new Set(tiers.flatMap(({ uses }) => uses.map(({ name }) => name)));
   const denying = (isOpen ? [...policies] : []).filter(lately).flatMap((policy) => {
     const all = tiers.filter(({ uses }) => uses.some(({ name, isSpent }) => name === policy && isSpent));
-    // Without an admission in the same second, the tier may be one whose limit was exceeded in another.
-    return [all, all.filter((each) => !isOver(tiers, each))];
+    const fitting = all.filter((each) => !isOver(tiers, each));
+    // Only if no tier is full by charges that it admits, the tier may be one whose limit was exceeded in another.
+    return [fitting.length > 0 ? fitting : all];
   });
   return [likelyByUse(tiers), ...denying.filter((some) => some.length > 0)];
 }

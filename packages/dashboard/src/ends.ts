@@ -53,7 +53,9 @@ export class Ends {
 
   async #judge(rows: readonly DeniedKey[], limiters: readonly LimiterView[]): Promise<void> {
     // By the limits of the key itself: its share of another limit is judged by a search of all keys.
-    const isShared = new Set(limiters.filter(({ traits }) => traits.sharesLimits).map(({ name }) => name));
+    const shared = new Map(
+      limiters.filter(({ traits }) => traits.sharesLimits).map((each) => [each.name, each]),
+    );
     const ends = new Map<string, End>();
     for (const row of rows) {
       const last = this.#ends.get(idOf(row));
@@ -66,12 +68,30 @@ export class Ends {
         const { name, ...key } = row;
         const judged = await this.#judges.of(name, key).catch(() => undefined);
         // A share may deny a key that its own limits admit.
-        const isOfShare = isShared.has(name) && judged?.isAdmitted;
+        const limiter = shared.get(name);
+        const isOfShare = limiter && judged?.isAdmitted && mayBeOfShare(limiter, row.policy);
         ends.set(idOf(row), { at: Date.now(), judged: isOfShare ? undefined : judged });
       }
     };
     await Promise.all(Array.from({ length: WORKERS }, work));
   }
+}
+
+/** Whether a denial by a policy may be that of a share. */
+function mayBeOfShare({ configurations }: LimiterView, policy: string | undefined): boolean {
+  if (policy === undefined) return true;
+  const texts = configurations.flatMap(({ policies, tiers = {} }) => [
+    ...policies,
+    ...Object.values(tiers).flat(),
+  ]);
+  const named = texts.filter((text) => nameIn(text) === policy);
+  return named.length === 0 || named.some((text) => / share \S/.test(text));
+}
+
+/** The name of a policy in its text: `name=100/1m`, quoted if it has other characters. */
+function nameIn(text: string): string {
+  const [, quoted, plain = 'default'] = /^(?:("(?:[^"\\]|\\.)*")|([^\s="]+))=/.exec(text) ?? [];
+  return quoted === undefined ? plain : (JSON.parse(quoted) as string);
 }
 
 function shownEnd(end: End | undefined): ShownEnd {

@@ -8,6 +8,7 @@ import { optional, refuse, text, type Body } from './input.js';
 import { SeenTiers, settledTiers } from './open-tiers.js';
 import { Turns } from './turns.js';
 import type { HasLeft } from './visitors.js';
+import { onPage } from './words.js';
 
 /** The most changes of one key, and the newest changes among which those of a key are searched. */
 const LOGGED = 50;
@@ -87,6 +88,7 @@ export class KeyQuestions {
     this.#tiers.note(settled);
     const shown = this.#tiers.marked(settled).map((view) => ({
       ...this.#hidden(view),
+      warnings: view.warnings.map((each) => ({ ...each, message: onPage(each.message) })),
       // The policies of a tenant have the key of the shared limit.
       ...(view.within !== undefined && {
         policies: view.policies.map((each) => ({ ...each, key: this.#show(each.key) })),

@@ -87,7 +87,7 @@ export class Searches {
   /** By the sampled keys, as JSON. */
   readonly #samples: CachedByName<Map<string, Sample>>;
   /** The tiers of the keys that have only one, judging by their use. */
-  readonly #tiers: CachedByName<ReadonlyMap<string, string | undefined>>;
+  readonly #tiers: CachedByName<ReadonlyMap<string, string>>;
   readonly #turns = new Turns(MAX_WAITING);
 
   constructor(admin: Admin, show: Show) {
@@ -156,7 +156,7 @@ export class Searches {
   async #readSamples(sampled: Sampled): Promise<Map<string, Sample>> {
     const { name, tier, policies } = sampled;
     const isOfTier = tier !== undefined || policies !== undefined;
-    const tiers = isOfTier ? await this.#tiers.get(name) : new Map<string, string | undefined>();
+    const tiers = isOfTier ? await this.#tiers.get(name) : new Map<string, string>();
     const samples = new Map<string, SampledUse>();
     let [count, others] = [0, 0];
     const isCut = await this.#sampled({ ...sampled }, (find) => {
@@ -170,10 +170,11 @@ export class Searches {
     return new Map([...samples].map(([policy, each]) => [policy, { ...each.sample, isCut, others }]));
   }
 
-  async #readTiers(name: string): Promise<ReadonlyMap<string, string | undefined>> {
-    const tiers = new Map<string, string | undefined>();
+  async #readTiers(name: string): Promise<ReadonlyMap<string, string>> {
+    const tiers = new Map<string, string>();
     await this.#sampled({ name }, (find) => {
-      if (find.certain && find.policies.some((verdict) => useIn(verdict).used > 0))
+      // A verdict without a tier may be the same in several.
+      if (find.certain && find.tier !== undefined && find.policies.some((verdict) => useIn(verdict).used > 0))
         tiers.set(idOf(find), find.tier);
       return tiers.size === SAMPLED_KEYS;
     });

@@ -12,6 +12,8 @@ const WORDS: readonly (readonly [part: RegExp, words: string])[] = [
   [/ Set `force: true`[^.]*\./, ''],
   [/Set `name` for such lines\./, 'Choose the limiter of lines without one.'],
   [/Set `for` to a duration, such as '2h'\./, 'Choose for how long.'],
+  [/^the keys of /, 'The keys of '],
+  [/Set `dimension` for a key of ([^.]+)\. Check the key and the name\./, 'It may be a key of $1.'],
   [/Set `dimension: ([^`]+)`\./, 'Open a key of the dimension $1.'],
   [/Pass one of: ([^.]+)\.$/, 'Open a key of: $1.'],
   [

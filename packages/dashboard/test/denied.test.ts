@@ -5,6 +5,7 @@ import { createLimiter, memoryStore, type Limiter } from 'headgate';
 import { USE_LEVELS } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore } from 'headgate/sqlite';
+import { Ends } from '../src/ends.js';
 import { flagsOf } from '../src/flags.js';
 import { completed, hasLimits, multiplied } from '../src/page/plan.js';
 import { Now } from '../src/now.js';
@@ -119,6 +120,22 @@ describe('denied keys of the dashboard', () => {
     );
     expect(set.denied[0]).to.include({ key: 'starved', policy: 'own' });
     expect(set.denied[0]!.retryAfterMs).to.be.within(1, 7_200_000);
+  });
+
+  it('have an end that is over if the own limit of a tenant has room again, unlike its share', async () => {
+    const policies = ['tokens=60/1h by provider share tenant', '"own 1"=5/1h by tenant'];
+    const admitted = { retryAfterMs: 0, isAdmitted: true, bannedForMs: 0, isOverridden: false };
+    const ends = new Ends({ of: () => Promise.resolve(admitted) } as never);
+    const configurations = [{ policies, tiers: {} }];
+    const view = { name: 'api', traits: { sharesLimits: true }, configurations } as never;
+    const row = { ...NO_RATES, name: 'api', key: 'starved', dimension: 'tenant' };
+    const endOfPolicy = async (fields: object) => {
+      const [end] = await ends.of([{ ...row, ...fields }], [view]);
+      return end!.retryAfterMs;
+    };
+    expect(await endOfPolicy({ policy: 'own 1' })).to.equal(0);
+    expect(await endOfPolicy({ policy: 'tokens' })).to.equal(null);
+    expect(await endOfPolicy({}), 'for another reason').to.equal(null);
   });
 
   it('do not delay the first screen, and are judged two at a time', async () => {

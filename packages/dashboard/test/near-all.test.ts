@@ -1,10 +1,13 @@
 // The keys of all limiters above 80 % of a limit, by rounds that are bounded in cost.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter, memoryStore } from 'headgate';
 import { createAdmin, type Admin, type JudgedKey } from 'headgate/admin';
 import { redisStore } from 'headgate/redis';
 import { clients, freshPrefix } from '../../../test/support/stores.js';
 import { showing } from '../src/hidden.js';
+import { Judges } from '../src/judges.js';
+import { Near } from '../src/near.js';
 import { NearAll } from '../src/near-all.js';
 import { NearRows } from '../src/near-rows.js';
 import { Now } from '../src/now.js';
@@ -18,6 +21,39 @@ describe('keys of all limiters near their limit', () => {
     Date.now = now;
   });
   const listOf = (admin: Admin) => new NearAll(admin, new Searches(admin, shown), shown);
+
+  for (const kind of ['memory', 'redis'] as const)
+    it(`have the same tier as in the list of their limiter and on the first screen, in ${kind}`, async () => {
+      const store =
+        kind === 'memory'
+          ? memoryStore({ counts: true })
+          : redisStore(clients.redis, { prefix: freshPrefix(), counts: true, publish: '50ms' });
+      const tiers = { free: ['minute=90/1h by account'], pro: ['minute=300/1h by account'] };
+      const limiter = createLimiter({ store, name: 'api', tiers });
+      const admin = createAdmin(store);
+      const spend = (cost: number) => limiter.consume({ account: 'big' }, { tier: 'pro', cost });
+      await spend(300);
+      // All requests of a second are denied.
+      await admin.traffic();
+      await sleep(1200);
+      const denied = async () => {
+        await spend(1);
+        const { limiters } = await admin.traffic({ keys: 20 });
+        return limiters.some(({ keys }) => keys.some((each) => each.denied > 0));
+      };
+      while (!(await denied())) await sleep(100);
+      const full = { tier: 'pro', policy: 'minute', used: 300, limit: 300 };
+      const { rows } = await new Near(new Searches(admin, shown), shown).of('api');
+      expect(rows).to.have.lengthOf(1);
+      expect(rows[0]).to.include(full).and.not.to.have.property('certain');
+      const all = await listOf(admin).read();
+      expect(all.rows).to.have.lengthOf(1);
+      expect(all.rows[0]).to.include(full);
+      const judged = await new Judges(admin).of('api', { key: 'big', dimension: 'account' });
+      expect(judged.tier).to.equal('pro');
+      expect(judged.retryAfterMs).to.be.above(0);
+      await limiter.close();
+    });
 
   for (const kind of ['memory', 'redis'] as const)
     it(`have long windows, too, with their use, those that are soon full first, in ${kind}`, async () => {

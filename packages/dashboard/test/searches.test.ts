@@ -1,9 +1,13 @@
 // No visitor can load the application by questions for which keys are searched.
 import { once } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter, memoryStore } from 'headgate';
 import { createAdmin, type Admin, type KeysOptions } from 'headgate/admin';
+import { redisStore } from 'headgate/redis';
+import { clients, freshPrefix } from '../../../test/support/stores.js';
 import { Searches, type Sample } from '../src/searches.js';
+import { usersAbove } from '../src/page/use.js';
 import { startPage, tokenFields } from './servers.js';
 
 describe('searches of the dashboard', () => {
@@ -114,6 +118,49 @@ describe('searches of the dashboard', () => {
     expect([0, 14, 16].map((i) => pro!.use[i])).to.deep.equal([2, 1, 0]);
     await limiter.close();
   });
+
+  for (const kind of ['memory', 'redis'] as const)
+    it(`keep a key in the samples of all tiers that it may have, in ${kind}`, async () => {
+      const store = kind === 'memory' ? memoryStore() : redisStore(clients.redis, { prefix: freshPrefix() });
+      const tiers = {
+        free: ['minute=90/1h by account', 'address=10/1h by address'],
+        pro: ['minute=300/1h by account', 'address=10/1h by address'],
+      };
+      const limiter = createLimiter({ store, name: 'api', tiers, overrides: true });
+      const admin = createAdmin(store);
+      const consume = (account: string, tier: string, cost: number) =>
+        limiter.consume({ account, address: '10.0.0.1' }, { tier, cost: { minute: cost, address: 1 } });
+      await limiter.override({ account: 'pro-2' }, { minute: { limit: 600 } });
+      await consume('pro-2', 'pro', 181);
+      await consume('free-hot', 'free', 87);
+      await consume('pro-big', 'pro', 272);
+      while ((await admin.limiters()).limiters.length === 0) await setImmediate();
+      const keysOf = async (tier: string, policy: string) => {
+        const searches = new Searches(admin, shown);
+        const { keys, others } = await searches.sample({ name: 'api', tier }, policy);
+        return { keys: keys.map(({ key }) => key), others };
+      };
+      expect(await keysOf('free', 'minute')).to.deep.equal({ keys: ['free-hot', 'pro-2'], others: 1 });
+      const all = ['pro-big', 'pro-2', 'free-hot'];
+      expect(await keysOf('pro', 'minute')).to.deep.equal({ keys: all, others: 0 });
+      // An address has the same limit in both tiers.
+      for (const tier of ['free', 'pro'])
+        expect((await keysOf(tier, 'address')).keys, tier).to.deep.equal(['10.0.0.1']);
+      // What if lists by the part of its own limit that a key uses.
+      const { keys } = await new Searches(admin, shown).sample({ name: 'api', tier: 'free' }, 'minute');
+      const policy = { capacity: 90, limit: 90 };
+      const above = (limit: number) =>
+        (usersAbove(keys, policy, limit) as { key: string; used: number }[]).map(({ key, used }) => [
+          key,
+          used,
+        ]);
+      expect(above(60)).to.deep.equal([['free-hot', 87]]);
+      expect(above(20)).to.deep.equal([
+        ['free-hot', 87],
+        ['pro-2', 181],
+      ]);
+      await limiter.close();
+    });
 
   it('judge all keys of a limiter with tiers by the tier of the question, and no invented one', async () => {
     const store = memoryStore();

@@ -86,6 +86,13 @@ describe('a message of the page', () => {
       expect(error).not.to.match(/\[0\]|\{ |: '|milliseconds|ISO 8601|force|`raw/);
     });
 
+  it('has no option of a program in a doubt about a key', () => {
+    const doubt = 'the keys of "api" are addresses of clients, so "foo" cannot occur.';
+    expect(
+      onPage(`${doubt} Set \`dimension\` for a key of account or org. Check the key and the name.`),
+    ).to.equal(`The${doubt.slice(3)} It may be a key of account or org.`);
+  });
+
   it('has spans in place of long times in milliseconds, and invalid JSON in words', () => {
     expect(onPage('the window of 3600000 ms is longer.')).to.equal('the window of 60 min is longer.');
     for (const text of ['{bad', '']) {

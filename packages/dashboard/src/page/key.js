@@ -85,9 +85,9 @@ function Answers({ of, by }) {
     ${shown.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} places=${recordedIn(views)} left=${chargedElsewhere(views, view)} shared=${chargedWithin(views)} isFirst=${isFirst(view)} />`)}
     ${
       others.length > 0 &&
-      html`<details class="others" open=${shown.length === 0}>
+      html`<details class="others" open=${shown.length === 0 && others.length === 1}>
         <summary>
-          No record in ${many(others.length, 'other answer')}:
+          ${shown.length === 0 ? 'It could belong to' : `No record in ${many(others.length, 'other answer')}`}:
           ${shortened(printable([...new Set(others.map((view) => view.name))].join(', ')), 90)}
         </summary>
         ${others.map((view) => html`<${Answer} view=${view} row=${parts[`row ${view.name}`]} typed=${of} places=${recordedIn(views)} left=${chargedElsewhere(views, view)} shared=${chargedWithin(views)} isFirst=${isFirst(view)} />`)}

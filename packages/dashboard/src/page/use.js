@@ -32,5 +32,19 @@ export function partAbove(levels, counts, part) {
   return all === 0 ? 0 : unitsAbove(levels, counts, part) / all;
 }
 
+/**
+ * The sampled keys that use a part of their own limit, or more, with their use. An override may give a key another limit than the policy has, so
+ * the part is compared, as in the counts by levels.
+ *
+ * @param {readonly any[]} keys @param {{ capacity: number, limit: number }} policy @param {number} limit the moved limit
+ */
+export function usersAbove(keys, policy, limit) {
+  const factor = policy.capacity / policy.limit;
+  return keys
+    .map((each) => ({ ...each, quota: each.limit * factor }))
+    .map((each) => ({ ...each, used: Math.max(0, each.quota - each.remaining) }))
+    .filter(({ used, quota }) => used * policy.limit >= limit * quota);
+}
+
 /** Whether a limit is for more than a window, so that counts of windows are rough: a sliding window frees units only after its oldest segment. @param {string} text a policy without its name */
 export const isSliding = (text) => /^(sliding-window )?\d+\s*\/\s*\d*(ms|s|m|h|d)\b/.test(text);

@@ -6,7 +6,7 @@ import { Failure } from './outage.js';
 import { Act, Command, Key } from './parts.js';
 import { get, post, useAnswer, useApp } from './state.js';
 import { causeText, count, many, percent, printable } from './text.js';
-import { above, isSliding, partAbove } from './use.js';
+import { above, isSliding, partAbove, usersAbove } from './use.js';
 import { atTime } from './zone.js';
 
 const STEPS = 200;
@@ -272,10 +272,7 @@ function Near({ sample, part, limit, isTiered }) {
   if (sample.error) return html`<${Failure} answer=${sample} />`;
   if (sample.isLoading) return html`<p class="quiet">Searching keys …</p>`;
   const { keys = [], count: checked = 0, isCut = false } = sample.value ?? {};
-  const factor = part.capacity / part.limit;
-  const over = keys
-    .map((/** @type {any} */ each) => ({ ...each, used: Math.max(0, each.limit * factor - each.remaining) }))
-    .filter((/** @type {any} */ each) => each.used >= limit * factor);
+  const over = usersAbove(keys, part, limit);
   const shown = over.slice(0, 12);
   const some = `${isCut ? 'the first ' : ''}${many(checked, 'key')}`;
   const which = isTiered ? `${some} that may be ${tierText(part.tier)}` : some;
@@ -286,7 +283,7 @@ function Near({ sample, part, limit, isTiered }) {
     ${
       over.length > 0 &&
       html`<ul class="over">
-        ${shown.map((/** @type {any} */ each) => html`<li><${Key} of=${each.key} /> <span class="quiet">${count(each.used)}</span></li>`)}${over.length > shown.length ? html`<li class="quiet">and ${count(over.length - shown.length)} more</li>` : ''}
+        ${shown.map((/** @type {any} */ each) => html`<li><${Key} of=${each.key} /> <span class="quiet">${count(each.used)}${each.quota === part.capacity ? '' : ` of its own ${count(each.quota)}`}</span></li>`)}${over.length > shown.length ? html`<li class="quiet">and ${count(over.length - shown.length)} more</li>` : ''}
       </ul>`
     }`;
 }

@@ -30,6 +30,19 @@ describe('the page of a key', function () {
     expect(await page.locator('#key').inputValue()).to.equal('bob');
   });
 
+  it('without a record is one sentence, with the limiters that it could belong to, folded', async () => {
+    store = memoryStore();
+    limiterOf(store, 'api');
+    limiterOf(store, 'login', { policies: ['9/1h by account'] });
+    const { page } = await openSite({ store }, 'key/nobody');
+    await page.getByText('Admitted. No limiter has a record of this key').waitFor();
+    const others = page.locator('details.others');
+    expect(await others.locator('summary').innerText()).to.equal('It could belong to: api, login');
+    expect(await page.locator('.answer').first().isVisible()).to.equal(false);
+    await others.locator('summary').click();
+    await page.getByRole('button', { name: 'Ban', exact: true }).first().waitFor();
+  });
+
   it('has the ban and the override in the dialog, and multiplies the limits in force', async () => {
     const page = await start();
     await limiter.override('eve', '2/1h', { by: 'ops' });
