@@ -10,7 +10,7 @@ export interface RecentDenial {
   readonly policy: string;
   /** Whether no request of the key was admitted in the same second. */
   readonly isTotal: boolean;
-  /** The greatest age that it may have, ms. */
+  /** The greatest age, ms. */
   readonly ageMs: number;
 }
 

@@ -118,11 +118,11 @@ export function verdictsOf(decision: LimiterDecision): PolicyVerdict[] {
 /** The state that a policy reads. */
 export interface ReadState {
   readonly id: string;
-  /** The time between two moments at which charges end, ms: a segment, or the window. Undefined if they may end at any moment. */
+  /** The time between two moments at which charges end, ms: a segment, or the window. Undefined if charges may end at any moment. */
   readonly freesEveryMs: number | undefined;
 }
 
-/** The states that the policies of a decision read, in their order. */
+/** The states that the policies of a decision read, in the order of the policies. */
 export const statesOf = ({ set }: LimiterDecision): ReadState[] =>
   set.policies.map(({ id, life, traits: { slices } }) => ({
     id,

@@ -50,8 +50,8 @@ export interface KeyView extends KeyFields {
   /**
    * Whether requests of the key may have this tier: its policies read every state that the key has used, and no limit of it is exceeded. If no
    * tier fits, each one that reads one of these states counts as likely. If the key was denied in the last seconds, only tiers that deny it are
-   * likely; one whose limit is exceeded only if no other tier denies it, or did so a moment ago. A limiter certainly denies a key only if all
-   * its likely tiers deny it, because tiers with equal windows share their charges.
+   * likely; one with an exceeded limit only if no further tier denies the key, or did so a moment ago. A limiter certainly denies a key only if all
+   * likely tiers do, because tiers with equal windows share their charges.
    */
   readonly likely: boolean;
   /** The cost of the verdicts. */

@@ -28,7 +28,7 @@ export interface KeyViewOptions extends KeyOptions, GivenLimits, NameFilter {
   signal?: AbortSignal | undefined;
 }
 
-/** A view, the states that its policies read, and whether its tier has the weight that the tenant brought. */
+/** A view, the states that the policies read, and whether the tier has the weight that the tenant brought. */
 interface Judged {
   readonly view: KeyView;
   readonly states: readonly ReadState[];

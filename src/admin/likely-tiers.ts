@@ -8,10 +8,10 @@ interface TierVerdicts {
   readonly states: readonly ReadState[];
 }
 
-/** The verdict of one tier, with the states that its policies read. */
+/** The verdict of a tier, with the states that the policies read. */
 export type TierFind = JudgedKey & TierVerdicts;
 
-/** The part of a limit that is left at most if it may have denied a request a moment ago, because requests may cost more than one unit. */
+/** The part of a limit that is left at most if the limit may have denied a request a moment ago, because requests may cost more than one unit. */
 const LEFT_SHARE = 0.2;
 
 /**
@@ -103,7 +103,7 @@ export function factsOf(verdicts: readonly TierFind[], newest?: RecentDenial): J
   ];
 }
 
-/** A verdict without its tier if it is the same in several tiers. */
+/** A verdict without the tier if several tiers have the same. */
 function inTiers({ tier, ...find }: JudgedKey, tiers: number, certain: boolean): JudgedKey {
   const isOfTier = tier !== undefined && !(certain && tiers > 1);
   return { ...find, ...(isOfTier && { tier }), certain };

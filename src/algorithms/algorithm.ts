@@ -158,16 +158,22 @@ export abstract class PairColumn<P = Params> extends MemoryColumn<P> {
   }
 }
 
+/** The slots of a request. */
+export interface LeasedSlots {
+  readonly lease: string;
+  readonly units: number;
+}
+
 /** The state of an algorithm whose units are slots. */
 export abstract class SlotColumn<P = Params> extends MemoryColumn<P> {
   /** The name of the lease by which the next `commit` takes slots. */
   lease = '';
   /** Gives back the slots of a lease. @returns false if the lease has ended */
-  abstract release(row: number, p: P, lease: string, now: number): boolean;
+  abstract release(row: number, p: P, slots: LeasedSlots, now: number): boolean;
   /** Holds the slots of a lease for another full lease from now. @returns false if the lease has ended */
-  abstract renew(row: number, p: P, lease: string, now: number): boolean;
+  abstract renew(row: number, p: P, slots: LeasedSlots, now: number): boolean;
   /** Renews the slots of a lease. If the lease has ended, takes the slots again, even beyond the limit. @returns false if no slots were taken */
-  abstract hold(row: number, p: P, lease: string, now: number, units: number): boolean;
+  abstract hold(row: number, p: P, slots: LeasedSlots, now: number): boolean;
 }
 
 /**

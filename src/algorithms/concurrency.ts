@@ -3,6 +3,7 @@ import { List, type Link } from '../common/list.js';
 import { checkInteger } from '../common/validate.js';
 import {
   SlotColumn,
+  type LeasedSlots,
   type Adjustment,
   type AlgorithmDefinition,
   type PolicyBase,
@@ -122,7 +123,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     return 0;
   }
 
-  release(row: number, p: ConcurrencyParams, id: string, now: number): boolean {
+  release(row: number, p: ConcurrencyParams, { lease: id }: LeasedSlots, now: number): boolean {
     const leases = this.#read(row, p, now);
     if (this.isStale) this.refresh(row, p, now);
     const lease = leases?.byId.get(id);
@@ -131,7 +132,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     return true;
   }
 
-  renew(row: number, p: ConcurrencyParams, id: string, now: number): boolean {
+  renew(row: number, p: ConcurrencyParams, { lease: id }: LeasedSlots, now: number): boolean {
     const leases = this.#read(row, p, now);
     if (this.isStale) this.refresh(row, p, now);
     const lease = leases?.byId.get(id);
@@ -141,10 +142,11 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     return true;
   }
 
-  hold(row: number, p: ConcurrencyParams, id: string, now: number, units: number): boolean {
-    if (this.renew(row, p, id, now)) return true;
+  hold(row: number, p: ConcurrencyParams, slots: LeasedSlots, now: number): boolean {
+    if (this.renew(row, p, slots, now)) return true;
+    const { lease, units } = slots;
     if (units === 0) return false;
-    this.lease = id;
+    this.lease = lease;
     // `renew` has read the held units.
     this.commit(row, p, units, now);
     return true;

@@ -175,7 +175,7 @@ class OwnDecision implements DecisionFields {
     return (await this.#charge()?.slots.renew()) ?? false;
   }
 
-  /** @internal Like `renew`, but takes slots whose lease has ended again, even beyond the limit. */
+  /** @internal Like `renew`, but takes the slots of an ended lease again, even beyond the limit. */
   async hold(): Promise<boolean> {
     return (await this.#charge()?.slots.hold()) ?? false;
   }

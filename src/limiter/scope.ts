@@ -61,7 +61,7 @@ export class Scope {
     return withPolicies(this.#base, policies, this.by);
   }
 
-  /** Returns sets without the policies of some names. The other policies keep all charges. */
+  /** Returns sets without the policies of some names. The rest of the policies keep the charges. */
   without(names: ReadonlySet<string>): (set: PolicySet) => PolicySet {
     const id = JSON.stringify([...names].sort());
     const change = (set: PolicySet): Partial<PolicySet> => {

@@ -11,7 +11,7 @@ export class SlotLease {
   readonly #isCharged: (i: number) => boolean;
   #isHeld: boolean;
   #releasing: Promise<boolean> | undefined;
-  /** The last call of `hold`. A release comes after its end, so that released slots are not taken again. */
+  /** The last call of `hold`. A release comes after the end, so that released slots are not taken again. */
   #holding: Promise<boolean> | undefined;
 
   constructor(
@@ -54,7 +54,7 @@ export class SlotLease {
     return this.#isHeld && this.#change('renew');
   }
 
-  /** Like `renew`, but takes slots whose lease has ended again, even beyond the limit. @returns false if the slots are not held */
+  /** Like `renew`, but takes the slots of an ended lease again, even beyond the limit. @returns false if the slots are not held */
   async hold(): Promise<boolean> {
     if (!this.#isHeld) return false;
     this.#holding = this.#change('hold');

@@ -56,7 +56,8 @@ export function changeLease(place: Place, change: LeaseChange, now: number): boo
   if (!held) return false;
   for (const [i, column] of columns.entries()) {
     if (!(column instanceof SlotColumn)) continue;
-    if (!column[action](row, policies[i]!.params, lease, now, costAt(change, part.at[i]!))) held = false;
+    const slots = { lease, units: costAt(change, part.at[i]!) };
+    if (!column[action](row, policies[i]!.params, slots, now)) held = false;
   }
   return held;
 }

@@ -22,7 +22,7 @@ export interface View {
   readonly selection: Selection;
 }
 
-/** The parts of a store that all places have in common. */
+/** The parts of a store that places have in common. */
 export interface StoreParts extends Pick<MemoryStoreOptions, 'onFull'>, Pick<Place, 'events'> {
   readonly ids: RequestIds;
 }

@@ -11,8 +11,8 @@ export interface LeaseChange extends Subject, Costs {
   /** The `lease` of the query. */
   readonly lease: string;
   /**
-   * Whether to give the slots back, or to renew them for another full lease. `hold` renews, too, but takes the slots of an ended lease again,
-   * even beyond the limit, because their request still runs.
+   * Whether to give the slots back, or to renew the slots for another full lease. `hold` renews, too, but takes the slots of an ended lease again,
+   * even beyond the limit, because the request still runs.
    */
   readonly action: 'release' | 'renew' | 'hold';
   /** The substitute behind the answer: see `Reply.degraded`. Only the guard can change its own slots. */
@@ -20,6 +20,6 @@ export interface LeaseChange extends Subject, Costs {
 }
 
 export interface SlotStore {
-  /** Changes concurrency slots. @returns false if they were no longer held; after `hold`, if the store has no room for them. Nothing has then changed */
+  /** Changes concurrency slots. @returns false if they were no longer held; after `hold`, if the store has no room. Nothing has then changed */
   lease(change: LeaseChange): MaybePromise<boolean>;
 }
