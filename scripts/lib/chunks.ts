@@ -2,7 +2,6 @@
 // a millisecond to find and read a file, modules that every limiter needs are in a few files, a file per layer.
 import { join } from 'node:path';
 import type { ManualChunkMeta } from 'rollup';
-import { partOf } from './lazy.js';
 import { root } from './run.mjs';
 
 /** The files, from the lowest layer to the highest. A module that both entry files import is in the first of them, any other where rollup puts it. */
@@ -30,6 +29,6 @@ export function chunksOf(folder: string): (id: string, meta: ManualChunkMeta) =>
       }
       return modules.has(id);
     };
-    return partOf(id) ?? LAYERS.find(([, ...doors]) => doors.every(isImportedBy))?.[0];
+    return LAYERS.find(([, ...doors]) => doors.every(isImportedBy))?.[0];
   };
 }

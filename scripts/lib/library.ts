@@ -14,7 +14,7 @@ import { pageFiles } from '../../packages/dashboard/src/page-files.js';
 import { luaFiles } from '../../src/stores/redis/lua-files.js';
 import { chunksOf } from './chunks.js';
 import { bundleEdge, LUA_CHUNK, LUA_FILES } from './edge.js';
-import { lazyParts } from './lazy.js';
+import { lazyModules } from './lazy.js';
 import { root } from './run.mjs';
 
 /** The modules that read files of the source. The packages have the texts of these files instead. */
@@ -77,11 +77,7 @@ async function bundle(doors: string[], directory: string, folder: string): Promi
   const chunkOf = chunksOf(folder);
   const bundled = await rollup({
     ...BUNDLE,
-    plugins: [lazyParts, ...BUNDLE.plugins],
-    // A part imports the file that loads it, which has loaded by then.
-    onLog: (level, log, handler) => {
-      if (log.code !== 'CIRCULAR_CHUNK') handler(level, log);
-    },
+    plugins: [lazyModules, ...BUNDLE.plugins],
     input: Object.fromEntries(doors.map((door) => [door, join(root, folder, `src/${door}.ts`)])),
   });
   await bundled.write({

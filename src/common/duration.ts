@@ -79,24 +79,13 @@ export function exactMilliseconds(
 ): number {
   let result: unknown = value;
   if (typeof value === 'string')
-    result =
-      shortMilliseconds(value) ??
-      (TEXT.test(value) && !isAmbiguous(value) ? exactly(ms(value as ms.StringValue)) : NaN);
+    result = TEXT.test(value) && !isAmbiguous(value) ? exactly(ms(value as ms.StringValue)) : NaN;
   if (typeof result === 'number' && Number.isSafeInteger(result) && result >= least && result <= most)
     return result;
   const fix = isAmbiguous(value)
     ? "The unit M is ambiguous. A minute is '1m'; calendar months are policies such as 'calendar 10000/month'."
     : `Pass whole milliseconds from ${least} to ${most}, or a number with a unit: '500ms', '10s', '15m', '1h', '30d'.`;
   throw invalidOption(option, value, fix);
-}
-
-const SHORT = /^(\d{1,12})(ms|[smhd])$/;
-
-/** Reads the usual texts, so that `ms` loads only for others. Returns `undefined` for the others. */
-function shortMilliseconds(text: string): number | undefined {
-  const [, count, unit] = SHORT.exec(text) ?? [];
-  if (count === undefined) return undefined;
-  return Number(count) * (UNITS.find(([, name]) => name === unit)?.[0] ?? 1);
 }
 
 /** Whether the unit of a text is an upper-case M, by which some libraries mean months. */

@@ -97,6 +97,43 @@ describe('the use of policies', () => {
       }
     });
 
+  it('counts keys that fill long after the start of the processes that share their requests', async () => {
+    let now = 1_000_000 * MINUTE;
+    const fields: MinuteFields[] = [];
+    const sink: CountSink = {
+      ...{ isPermitted: true, isReady: true, now: () => now },
+      write: (_, minutes) => void fields.push(minutes),
+    };
+    const processes = Array.from(
+      { length: 10 },
+      () => new Traffic(sink, { sample: 1, text: escapeKey }, new Set()),
+    );
+    const limiter = createLimiter({
+      store: memoryStore({ clock: () => now }),
+      ...{ name: 'api', policies: ['p=10/1d'] },
+    });
+    for (const traffic of processes)
+      traffic.count('api', (await limiter.consume('first')) as CountedDecision);
+    for (let i = 0; i < 10; i++) {
+      now += 5 * MINUTE;
+      for (let key = 0; key < 20; key++)
+        processes[(7 * key + 3 * i) % 10]!.count(
+          'api',
+          (await limiter.consume(`key:${key}`)) as CountedDecision,
+        );
+    }
+    for (const traffic of processes) {
+      traffic.flush(true);
+      traffic.close();
+    }
+    await limiter.close();
+    const full = fields.reduce(
+      (sum, each) => sum + (each.get('api')?.get(`u${USE_LEVELS.length - 1}:p`) ?? 0),
+      0,
+    );
+    expect(full).to.be.within(20, 21);
+  });
+
   // Each use is new in one process: that whose charge, or whose denial, reached the level.
   for (const algorithm of [...ALGORITHMS, 'calendar'])
     it(`counts a use once, however many processes decide: ${algorithm}`, async () => {

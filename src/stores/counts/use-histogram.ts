@@ -47,6 +47,9 @@ interface Rise {
   readonly ends: boolean;
 }
 
+/** The time after the start of a process in which a full key is usually seen again, ms. Later, a use of half or more is that of other processes. */
+const RESTART_MS = 60_000;
+
 /**
  * The highest use of each key of a policy in its window, so that a use is counted once per window however often it falls and rises. Of several
  * processes, the one whose charge reaches a level counts it.
@@ -84,7 +87,7 @@ export class UsedKeys {
     if (to === DENIED && before >= 0) return DENIED;
     if (!known && ++this.#count > MAX_KEYS) this.#forget();
     // Lasting use falls and rises all the time, so after a restart a full key soon rises to levels that the process before has counted.
-    const isOfRestart = !ends && before >= HALF && now < this.#begunAt + windowMs;
+    const isOfRestart = !ends && before >= HALF && now < this.#begunAt + Math.min(windowMs, RESTART_MS);
     keys.set(key, { start: now, end: now + windowMs, level: isOfRestart ? DENIED : to });
     return isOfRestart ? DENIED : before;
   }

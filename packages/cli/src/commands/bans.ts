@@ -94,9 +94,13 @@ async function exportBans(options: Options, io: Io): Promise<void> {
       for (const [i, ban] of some.entries()) await writeJsonLine(io, banJson(ban, origins[i]));
       some = [];
     };
-    for await (const ban of orWarning(admin.bans({ name }), admin, io))
-      if (some.push(ban) === EXPORTED) await writeSome();
-    await writeSome();
+    try {
+      for await (const ban of orWarning(admin.bans({ name }), admin, io))
+        if (some.push(ban) === EXPORTED) await writeSome();
+    } finally {
+      // If the search fails, an operator has what was found.
+      await writeSome();
+    }
   });
 }
 
