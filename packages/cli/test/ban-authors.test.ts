@@ -1,4 +1,6 @@
 // The authors of bans without a note, which only the log knows.
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
 import { memoryStore, type Limiter } from 'headgate';
 import { createAdmin, readBanLine, type Admin, type OverrideResult } from 'headgate/admin';
@@ -6,6 +8,7 @@ import { all } from '../../../test/admin/stores.js';
 import { limiterOn } from '../../../test/support/stores.js';
 import { parsesDuring } from '../../../test/support/parses.js';
 import { authorsIn, authorsOf } from '../src/ban-authors.js';
+import { writeBans } from '../src/commands/bans.js';
 import { recentDenials } from '../src/commands/key-denials.js';
 import { warnOfOtherLimit } from '../src/commands/override-hint.js';
 import type { Io } from '../src/io.js';
@@ -92,6 +95,32 @@ describe('the author of a ban without a note', () => {
     expect(errors).to.equal(
       'headgate: warning: the log of bans cannot be read: The server has not answered within 5000 ms.\n',
     );
+  });
+});
+
+describe('an export of bans', () => {
+  it('has the bans that were found before the search failed', async () => {
+    const store = memoryStore();
+    const admin = createAdmin(store);
+    const limiter = limiterOn(store, { name: 'api', limit: 1, window: '1h', ban: { after: 2, for: '1m' } });
+    for (const key of ['ada', 'bob']) await limiter.ban(key, '1h');
+    const failing: Admin = {
+      ...admin,
+      async *bans(options) {
+        yield* admin.bans(options);
+        throw new Error('The server has not answered within 5000 ms.');
+      },
+    };
+    const stdout = new PassThrough();
+    const written = text(stdout);
+    const outcome = writeBans(failing, {}, { stdout } as unknown as Io).catch(
+      (error: Error) => error.message,
+    );
+    expect(await outcome).to.equal('The server has not answered within 5000 ms.');
+    stdout.end();
+    const lines = (await written).trim().split('\n');
+    expect(lines.map((line) => (JSON.parse(line) as { key: string }).key)).to.have.members(['ada', 'bob']);
+    await limiter.close();
   });
 });
 

@@ -8,6 +8,7 @@ import {
   ItemError,
   readBanLine,
   withoutPage,
+  type Admin,
   type BanLineDefaults,
   type BannedKey,
   type ImportedBan,
@@ -85,23 +86,23 @@ const STDIN = '-';
 /** The bans that are written together: for each part, the log is read once. */
 const EXPORTED = 5000;
 
-async function exportBans(options: Options, io: Io): Promise<void> {
-  const { name } = options;
-  await withNamed(options, io, async (admin) => {
-    let some: BannedKey[] = [];
-    const writeSome = async (): Promise<void> => {
-      const origins = await originsOf(admin, some, io);
-      for (const [i, ban] of some.entries()) await writeJsonLine(io, banJson(ban, origins[i]));
-      some = [];
-    };
-    try {
-      for await (const ban of orWarning(admin.bans({ name }), admin, io))
-        if (some.push(ban) === EXPORTED) await writeSome();
-    } finally {
-      // If the search fails, an operator has what was found.
-      await writeSome();
-    }
-  });
+const exportBans = (options: Options, io: Io): Promise<void> =>
+  withNamed(options, io, (admin) => writeBans(admin, options, io));
+
+/** Writes the bans as lines, each with its origin. If the search fails, the operator has the bans that were found. */
+export async function writeBans(admin: Admin, { name }: Pick<Options, 'name'>, io: Io): Promise<void> {
+  let some: BannedKey[] = [];
+  const writeSome = async (): Promise<void> => {
+    const origins = await originsOf(admin, some, io);
+    for (const [i, ban] of some.entries()) await writeJsonLine(io, banJson(ban, origins[i]));
+    some = [];
+  };
+  try {
+    for await (const ban of orWarning(admin.bans({ name }), admin, io))
+      if (some.push(ban) === EXPORTED) await writeSome();
+  } finally {
+    await writeSome();
+  }
 }
 
 async function importBans(file: string, options: ImportOptions, io: Io): Promise<void> {
