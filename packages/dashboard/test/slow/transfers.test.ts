@@ -88,8 +88,8 @@ describe('export and import on the page', function () {
     await dialog(page).getByText('3 new', { exact: true }).waitFor();
     const doubts = await dialog(page).locator('.warn', { hasText: 'cannot occur' }).allInnerTexts();
     expect(doubts.map((text) => text.split(', unless')[0])).to.deep.equal([
-      'the keys of "web" are addresses of clients, so "customer:42" cannot occur',
-      'the keys of "web" are addresses of clients, so "customer:43" cannot occur',
+      'The keys of "web" are addresses of clients, so "customer:42" cannot occur',
+      'The keys of "web" are addresses of clients, so "customer:43" cannot occur',
     ]);
     expect(problems).to.deep.equal([]);
   });
