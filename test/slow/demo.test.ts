@@ -68,8 +68,8 @@ describe('npm run demo', function () {
     const bad = await fetch(`${repeated}?limit=none`);
     expect(bad.status).to.equal(400);
     expect(await bad.text()).to.contain('policies.limit');
+    // A second signal could come when Node has already removed its handlers at its end.
     child.kill('SIGINT');
-    child.kill('SIGTERM');
     expect(await ended, output()).to.equal(0);
   });
 
