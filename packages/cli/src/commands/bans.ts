@@ -44,7 +44,7 @@ export function register(program: CliCommand, io: Io): void {
       "the same lines: kind 'banned', name, key, bannedForMs, bannedUntil, by, reason, and for bans without an operator from and cause",
     )
     .serverOptions()
-    .action((options: Options) => exportBans(options, io));
+    .action((options: Options) => withNamed(options, io, (admin) => writeBans(admin, options, io)));
   bans
     .command('import')
     .description(
@@ -85,9 +85,6 @@ const STDIN = '-';
 
 /** The bans that are written together: for each part, the log is read once. */
 const EXPORTED = 5000;
-
-const exportBans = (options: Options, io: Io): Promise<void> =>
-  withNamed(options, io, (admin) => writeBans(admin, options, io));
 
 /** Writes the bans as lines, each with its origin. If the search fails, the operator has the bans that were found. */
 export async function writeBans(admin: Admin, { name }: Pick<Options, 'name'>, io: Io): Promise<void> {
