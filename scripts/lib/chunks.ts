@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ManualChunkMeta } from 'rollup';
 import { root } from './run.mjs';
 
-/** The files, from the lowest layer to the highest. A module that both entry files import is in the first of them, any other where rollup puts it. */
+/** In each row a file, and two entry files. A module goes to the file of the first row whose entry files both import it; rollup places the rest. */
 const LAYERS = [
   ['errors', 'testing', 'express'],
   ['common', 'prometheus', 'express'],

@@ -11,6 +11,13 @@ import { places, until, useLimiters, type Place } from './stores.js';
 
 const MINUTE = 60_000;
 
+/** A sink that keeps the fields of minutes. */
+function recording(now: () => number): { readonly fields: MinuteFields[]; readonly sink: CountSink } {
+  const fields: MinuteFields[] = [];
+  const write: CountSink['write'] = (_, minutes) => void fields.push(minutes);
+  return { fields, sink: { isPermitted: true, isReady: true, now, write } };
+}
+
 describe('the use of policies', () => {
   const ALGORITHMS = [
     'sliding-window',
@@ -23,11 +30,7 @@ describe('the use of policies', () => {
   for (const algorithm of ALGORITHMS)
     it(`counts each key once a window, and its denials: ${algorithm}`, async () => {
       let now = 1_000_000 * MINUTE;
-      const fields: MinuteFields[] = [];
-      const sink: CountSink = {
-        ...{ isPermitted: true, isReady: true, now: () => now },
-        write: (_, minutes) => void fields.push(minutes),
-      };
+      const { fields, sink } = recording(() => now);
       const traffic = new Traffic(sink, { sample: 1, text: escapeKey }, new Set());
       const limiter = createLimiter({
         store: memoryStore({ clock: () => now }),
@@ -59,11 +62,7 @@ describe('the use of policies', () => {
     it(`counts the denials of no more keys and windows than are used, also after restarts: ${algorithm}`, async () => {
       for (const restartAt of [150, 155, 160, 165, 170]) {
         let now = 1_000_000 * MINUTE;
-        const fields: MinuteFields[] = [];
-        const sink: CountSink = {
-          ...{ isPermitted: true, isReady: true, now: () => now },
-          write: (_, minutes) => void fields.push(minutes),
-        };
+        const { fields, sink } = recording(() => now);
         const start = () => new Traffic(sink, { sample: 1, text: escapeKey }, new Set());
         const end = (traffic: Traffic) => {
           traffic.flush(true);
@@ -99,11 +98,7 @@ describe('the use of policies', () => {
 
   it('counts keys that fill long after the start of the processes that share their requests', async () => {
     let now = 1_000_000 * MINUTE;
-    const fields: MinuteFields[] = [];
-    const sink: CountSink = {
-      ...{ isPermitted: true, isReady: true, now: () => now },
-      write: (_, minutes) => void fields.push(minutes),
-    };
+    const { fields, sink } = recording(() => now);
     const processes = Array.from(
       { length: 10 },
       () => new Traffic(sink, { sample: 1, text: escapeKey }, new Set()),
@@ -138,11 +133,7 @@ describe('the use of policies', () => {
   for (const algorithm of [...ALGORITHMS, 'calendar'])
     it(`counts a use once, however many processes decide: ${algorithm}`, async () => {
       const now = Date.UTC(2026, 10, 10, 12);
-      const fields: MinuteFields[] = [];
-      const sink: CountSink = {
-        ...{ isPermitted: true, isReady: true, now: () => now },
-        write: (_, minutes) => void fields.push(minutes),
-      };
+      const { fields, sink } = recording(() => now);
       const processes = Array.from(
         { length: 4 },
         () => new Traffic(sink, { sample: 1, text: escapeKey }, new Set()),
